@@ -28,6 +28,23 @@ models:
 merge_method: linear
 dtype: float16
 `},
+	{name: "aliases, merged keys and a mark of the byte order", models: 3, layers: 4, made: 4, text: "\ufeff" + `# a comment
+---
+models:
+  - model: &base org/first-13b
+    parameters: &usual {weight: &half 0.5, density: [1, *half, 0.2]}
+  - model: org/second-13b
+    parameters:
+      <<: *usual
+      weight: 0.3
+  - model: org/third-13b
+    parameters: {<<: [*usual, {density: 0.9}]}
+base_model: *base
+merge_method: ties
+parameters: {normalize: yes, rescale: off, int8_mask: on}
+dtype: bfloat16
+...
+`},
 	{name: "slerp with gradients", models: 2, layers: 40, made: 40, text: `
 slices:
   - sources:

@@ -62,46 +62,76 @@ func document(text []byte) (object, error) {
 	if root.Kind != yaml.DocumentNode || len(root.Content) != 1 {
 		return object{}, errors.New("it is not a mapping of keys")
 	}
-	if err := bounded(root.Content[0], 0); err != nil {
+	top, err := new(resolver).resolve(root.Content[0], 0)
+	if err != nil {
 		return object{}, err
 	}
-	return objectOf(root.Content[0], "")
+	return objectOf(top, "")
 }
 
-// bounded refuses aliases and what is nested deeply.
-func bounded(n *yaml.Node, depth int) error {
-	switch {
-	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		return fmt.Errorf("line %d: recipes have no aliases here; write the value twice", n.Line)
-	case depth > maxDepth:
-		return fmt.Errorf("line %d: it is nested more than %d deep", n.Line, maxDepth)
-	case n.Kind == yaml.SequenceNode && len(n.Content) > maxItems:
-		return fmt.Errorf("line %d: the list has %d items, and at most %d are read", n.Line, len(n.Content), maxItems)
-	case n.Kind == yaml.MappingNode && len(n.Content) > 2*maxKeys:
-		return fmt.Errorf("line %d: the mapping has %d keys, and at most %d are read", n.Line, len(n.Content)/2, maxKeys)
+// resolver puts values into the places of their aliases.
+type resolver struct{ nodes int }
+
+// resolve returns a node whose aliases are replaced by what they stand for. It refuses what is nested deeply, and
+// aliases that make much of little.
+func (r *resolver) resolve(n *yaml.Node, depth int) (*yaml.Node, error) {
+	line := n.Line
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
 	}
-	for _, c := range n.Content {
-		if err := bounded(c, depth+1); err != nil {
-			return err
+	r.nodes++
+	switch {
+	case r.nodes > maxMarks:
+		return nil, fmt.Errorf("line %d: its aliases stand for more than %d values, which no recipe has", line, maxMarks)
+	case depth > maxDepth:
+		return nil, fmt.Errorf("line %d: it is nested more than %d deep", line, maxDepth)
+	case n.Kind == yaml.SequenceNode && len(n.Content) > maxItems:
+		return nil, fmt.Errorf("line %d: the list has %d items, and at most %d are read", line, len(n.Content), maxItems)
+	case n.Kind == yaml.MappingNode && len(n.Content) > 2*maxKeys:
+		return nil, fmt.Errorf("line %d: the mapping has %d keys, and at most %d are read", line, len(n.Content)/2, maxKeys)
+	}
+	var err error
+	for i, c := range n.Content {
+		if n.Content[i], err = r.resolve(c, depth+1); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return n, nil
 }
 
+// objectOf returns a mapping with the keys of the mappings that << merges into it, which count after its own.
 func objectOf(n *yaml.Node, at string) (object, error) {
 	o := object{at: at}
 	if n.Kind != yaml.MappingNode {
 		return o, fmt.Errorf("%s: want a mapping of keys", place(at, n))
 	}
+	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+		key, value := n.Content[i], n.Content[i+1]
+		switch {
+		case key.Kind != yaml.ScalarNode:
 			return o, fmt.Errorf("%s: want keys that are words", place(at, key))
-		}
-		if o.has(key.Value) {
+		case key.Tag == "!!merge" && value.Kind == yaml.SequenceNode:
+			merged = append(merged, value.Content...)
+			continue
+		case key.Tag == "!!merge":
+			merged = append(merged, value)
+			continue
+		case o.has(key.Value):
 			return o, fmt.Errorf("%s: %s is there twice", place(at, key), tensorfs.Quote(key.Value))
 		}
-		o.keys, o.values = append(o.keys, key.Value), append(o.values, n.Content[i+1])
+		o.keys, o.values = append(o.keys, key.Value), append(o.values, value)
+	}
+	for _, m := range merged {
+		more, err := objectOf(m, at)
+		if err != nil {
+			return o, err
+		}
+		for i, key := range more.keys {
+			if !o.has(key) {
+				o.keys, o.values = append(o.keys, key), append(o.values, more.values[i])
+			}
+		}
 	}
 	return o, nil
 }
@@ -393,10 +423,10 @@ func scalar(n *yaml.Node, at string) (any, error) {
 		return x, nil
 	}
 	if n.Tag == "!!str" && len(n.Value) <= 64 {
-		switch strings.ToLower(n.Value) {
-		case "true":
+		switch strings.ToLower(n.Value) { // the words of YAML 1.1, which mergekit reads
+		case "true", "yes", "on":
 			return true, nil
-		case "false":
+		case "false", "no", "off":
 			return false, nil
 		}
 	}
