@@ -11,20 +11,31 @@ import (
 // placesEnv are the variables that say where models are.
 var placesEnv = []string{"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "HOME", "XDG_CACHE_HOME"}
 
+// pathsEnv are the variables that hold a path, with the function that reads it as the variable's program does. nil
+// means that the program takes the path as it is written.
+var pathsEnv = map[string]func(path string, env environ.Env) (string, error){
+	"HF_HOME": environ.Expand, "HF_HUB_CACHE": environ.Expand, "HUGGINGFACE_HUB_CACHE": environ.Expand, "HF_TOKEN_PATH": environ.Expand,
+	"XDG_CACHE_HOME":  environ.Expand,
+	"AWS_CONFIG_FILE": environ.Expand, "AWS_SHARED_CREDENTIALS_FILE": environ.Expand, "AWS_CA_BUNDLE": nil, "AWS_WEB_IDENTITY_TOKEN_FILE": nil,
+	"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": nil, "REQUESTS_CA_BUNDLE": nil, "SSL_CERT_FILE": nil, "DOCKER_CONFIG": nil,
+	"NETRC":         environ.ExpandHome,
+	"OLLAMA_MODELS": func(path string, _ environ.Env) (string, error) { return environ.OllamaPath(path), nil },
+}
+
 // absoluteEnv returns an environment whose variables mean the same in another directory, and without the variables
 // that they refer to.
 func absoluteEnv(all []string) []string {
 	all = slices.Clone(all)
 	for i, kv := range all {
 		name, path, _ := strings.Cut(kv, "=")
-		switch name {
-		case "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN_PATH":
-			if expanded, err := environ.Expand(path, environ.Process); err == nil {
+		read, ok := pathsEnv[name]
+		if !ok {
+			continue
+		}
+		if read != nil {
+			if expanded, err := read(path, environ.Process); err == nil {
 				path = expanded
 			}
-		case "OLLAMA_MODELS":
-		default:
-			continue
 		}
 		if abs, err := filepath.Abs(path); err == nil && path != "" {
 			all[i] = name + "=" + abs

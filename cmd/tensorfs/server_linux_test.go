@@ -184,8 +184,10 @@ func TestAbsoluteEnv(t *testing.T) {
 	t.Chdir(dir)
 	t.Setenv("HOME", "/home/u")
 	t.Setenv("DATA", "/data")
-	got := absoluteEnv([]string{"HF_HOME=~/hf", "HF_HUB_CACHE=$DATA/hub", "HUGGINGFACE_HUB_CACHE=", "HF_TOKEN_PATH=t", "OLLAMA_MODELS=~/o", "PATH=~/bin", "XDG_CACHE_HOME=/c"})
-	want := []string{"HF_HOME=/home/u/hf", "HF_HUB_CACHE=/data/hub", "HUGGINGFACE_HUB_CACHE=", "HF_TOKEN_PATH=" + dir + "/t", "OLLAMA_MODELS=" + dir + "/~/o", "PATH=~/bin", "XDG_CACHE_HOME=/c"}
+	got := absoluteEnv([]string{"HF_HOME=~/hf", "HF_HUB_CACHE=$DATA/hub", "HUGGINGFACE_HUB_CACHE=", "HF_TOKEN_PATH=t", "OLLAMA_MODELS=~/o", "PATH=~/bin", "XDG_CACHE_HOME=$DATA/c",
+		`OLLAMA_MODELS="/o"`, "NETRC=~/$DATA", "AWS_CONFIG_FILE=$DATA/aws", "AWS_CA_BUNDLE=ca.pem", "DOCKER_CONFIG=~/d", "AWS_REGION=x"})
+	want := []string{"HF_HOME=/home/u/hf", "HF_HUB_CACHE=/data/hub", "HUGGINGFACE_HUB_CACHE=", "HF_TOKEN_PATH=" + dir + "/t", "OLLAMA_MODELS=" + dir + "/~/o", "PATH=~/bin", "XDG_CACHE_HOME=/data/c",
+		"OLLAMA_MODELS=/o", "NETRC=/home/u/$DATA", "AWS_CONFIG_FILE=/data/aws", "AWS_CA_BUNDLE=" + dir + "/ca.pem", "DOCKER_CONFIG=" + dir + "/~/d", "AWS_REGION=x"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -21,7 +21,14 @@ type AWS struct {
 	EndpointName string // the setting that names the endpoint, for messages
 
 	AccessKey, SecretKey, SessionToken string // what the profile itself contains
+	Credentials                        string // the setting of the profile that says how to obtain credentials, "" if none does
 }
+
+// RoleARN is the setting of a profile whose credentials are those of a role. It counts before the profile's own keys.
+const RoleARN = "role_arn"
+
+// obtains are the settings of a profile that say how to obtain credentials, in the order in which AWS's tools look at them.
+var obtains = []string{RoleARN, "sso_session", "sso_start_url", "login_session", "credential_process"}
 
 // maxSettings bounds a file of settings.
 const maxSettings = 1 << 20
@@ -47,28 +54,51 @@ func AWSSettings(env Env) (AWS, error) {
 	}
 	a.AccessKey, a.SecretKey, a.SessionToken = profile["aws_access_key_id"], profile["aws_secret_access_key"], profile["aws_session_token"]
 	a.Region = cmp.Or(env("AWS_REGION"), env("AWS_DEFAULT_REGION"), profile["region"])
-	a.CABundle = cmp.Or(env("AWS_CA_BUNDLE"), profile["ca_bundle"])
-	if strings.EqualFold(cmp.Or(env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), profile["ignore_configured_endpoint_urls"]), "true") {
-		return a, nil
-	}
-	services := map[string]string{}
-	if name := profile["services"]; name != "" {
-		if !addAWS(services, config, func(section string) bool { return isAWSSection(section, "services", name) }) {
-			return a, tensorfs.Unsupported("services in ~/.aws/config", "there is no section services "+tensorfs.Quote(name), "add the section, or take the line out")
-		}
-	}
-	for _, from := range []struct{ name, value string }{
-		{"AWS_ENDPOINT_URL_S3", env("AWS_ENDPOINT_URL_S3")},
-		{"AWS_ENDPOINT_URL", env("AWS_ENDPOINT_URL")},
-		{"endpoint_url of s3 in ~/.aws/config", nestedAWS(services["s3"], "endpoint_url")},
-		{"endpoint_url in ~/.aws/config", profile["endpoint_url"]},
-	} {
-		if from.value != "" {
-			a.Endpoint, a.EndpointName = from.value, from.name
+	a.CABundle = cmp.Or(env("AWS_CA_BUNDLE"), profile["ca_bundle"], env("REQUESTS_CA_BUNDLE"))
+	for _, name := range obtains {
+		if profile[name] != "" {
+			a.Credentials = name
 			break
 		}
 	}
-	return a, nil
+	if strings.EqualFold(cmp.Or(env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"), profile["ignore_configured_endpoint_urls"]), "true") {
+		return a, nil
+	}
+	for _, from := range []struct {
+		name string
+		get  func() (string, error)
+	}{
+		{"AWS_ENDPOINT_URL_S3", func() (string, error) { return env("AWS_ENDPOINT_URL_S3"), nil }},
+		{"AWS_ENDPOINT_URL", func() (string, error) { return env("AWS_ENDPOINT_URL"), nil }},
+		{"endpoint_url of s3 in ~/.aws/config", func() (string, error) { return serviceEndpoint(config, profile["services"]) }},
+		{"endpoint_url in ~/.aws/config", func() (string, error) { return profile["endpoint_url"], nil }},
+	} {
+		if a.Endpoint, err = from.get(); err != nil || a.Endpoint != "" {
+			a.EndpointName = from.name
+			break
+		}
+	}
+	return a, err
+}
+
+// serviceEndpoint returns the server that a section of services names for S3, "" if it names none or services is "".
+func serviceEndpoint(config *ini.File, services string) (string, error) {
+	if services == "" {
+		return "", nil
+	}
+	settings := map[string]string{}
+	if !addAWS(settings, config, func(section string) bool { return isAWSSection(section, "services", services) }) {
+		return "", tensorfs.Unsupported("services in ~/.aws/config", "there is no section services "+tensorfs.Quote(services), "add the section, or take the line out")
+	}
+	for line := range strings.Lines(settings["s3"]) {
+		switch name, value, ok := strings.Cut(line, "="); {
+		case ok && strings.TrimSpace(name) == "endpoint_url":
+			return strings.TrimSpace(value), nil
+		case !ok && strings.TrimSpace(line) != "" && !strings.HasPrefix(strings.TrimSpace(line), "#"):
+			return "", tensorfs.Unsupported("s3 in the services of ~/.aws/config", "it has a line that is not NAME = VALUE", "write its settings below it, each in an indented line")
+		}
+	}
+	return "", nil
 }
 
 // readAWS reads one of the two files. A missing file is an empty one.
@@ -106,22 +136,16 @@ func addAWS(to map[string]string, file *ini.File, has func(section string) bool)
 	return found
 }
 
-// isAWSSection reports whether a section is called KIND NAME, where the name may be quoted.
+// isAWSSection reports whether a section is called KIND NAME, where the name may be quoted. Like botocore it takes no
+// name of several words without quotes.
 func isAWSSection(section, kind, name string) bool {
 	rest, ok := strings.CutPrefix(section, kind)
-	rest = strings.TrimSpace(rest)
-	if n := len(rest); n > 1 && (rest[0] == '"' || rest[0] == '\'') && rest[n-1] == rest[0] {
-		rest = rest[1 : n-1]
+	bare := strings.TrimSpace(rest)
+	if !ok || bare == rest {
+		return false
 	}
-	return ok && rest == name
-}
-
-// nestedAWS returns a member of a value that has lines of its own, as settings of one service.
-func nestedAWS(value, name string) string {
-	for line := range strings.Lines(value) {
-		if key, v, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(v)
-		}
+	if n := len(bare); n > 1 && (bare[0] == '"' || bare[0] == '\'') && bare[n-1] == bare[0] {
+		return bare[1:n-1] == name
 	}
-	return ""
+	return bare == name && !strings.ContainsAny(bare, " \t")
 }

@@ -16,8 +16,14 @@ var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 // beginning, then $NAME and ${NAME} anywhere. A variable that is not set stays as it is written, and so does
 // ~USER of an unknown user. The error says that ~ has no meaning, because the home directory is not known.
 func Expand(path string, env Env) (string, error) {
+	path, err := ExpandHome(path, env)
+	return expandVariables(path, env), err
+}
+
+// ExpandHome replaces ~ or ~USER at the beginning of a path, as Python's os.path.expanduser does.
+func ExpandHome(path string, env Env) (string, error) {
 	if path == "" || path[0] != '~' {
-		return expandVariables(path, env), nil
+		return path, nil
 	}
 	name, _, _ := strings.Cut(path[1:], "/")
 	rest := path[1+len(name):]
@@ -31,11 +37,11 @@ func Expand(path string, env Env) (string, error) {
 	case err != nil:
 		return "", err
 	case home == "":
-		return expandVariables(path, env), nil
+		return path, nil
 	case rest != "":
 		home = strings.TrimRight(home, "/")
 	}
-	return expandVariables(home+rest, env), nil
+	return home + rest, nil
 }
 
 func expandVariables(path string, env Env) string {

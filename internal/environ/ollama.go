@@ -9,8 +9,7 @@ import (
 // OllamaStores returns where Ollama keeps its models: only OLLAMA_MODELS if it is set, otherwise the home
 // directory and, on Linux, the directory of Ollama's service. Like Ollama it takes ~ in OLLAMA_MODELS for a name.
 func OllamaStores(env Env) []Place {
-	// Ollama strips blanks and quotes, which shells on Windows leave in.
-	if dir := strings.Trim(strings.TrimSpace(env("OLLAMA_MODELS")), `"'`); dir != "" {
+	if dir := OllamaPath(env("OLLAMA_MODELS")); dir != "" {
 		return []Place{{dir, "OLLAMA_MODELS"}}
 	}
 	var places []Place
@@ -22,3 +21,7 @@ func OllamaStores(env Env) []Place {
 	}
 	return places
 }
+
+// OllamaPath returns the path in OLLAMA_MODELS as Ollama reads it: without blanks and quotes around it, which shells
+// on Windows leave in.
+func OllamaPath(path string) string { return strings.Trim(strings.TrimSpace(path), `"'`) }

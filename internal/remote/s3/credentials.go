@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"os"
@@ -127,7 +128,14 @@ func files(cc *credentials.CredContext) (credentials.Provider, credentials.Value
 	if err != nil {
 		return nil, credentials.Value{}, err
 	}
-	if settings.AccessKey != "" && settings.SecretKey != "" {
+	profile := "the profile " + tensorfs.Quote(cmp.Or(settings.Profile, "default"))
+	switch {
+	case settings.Credentials == environ.RoleARN:
+		return nil, credentials.Value{}, noCredentials(profile + " assumes a role (role_arn), which tensorfs does not do")
+	case (settings.AccessKey == "") != (settings.SecretKey == ""):
+		return nil, credentials.Value{}, noCredentials(profile + " has only one of aws_access_key_id and aws_secret_access_key")
+	}
+	if settings.AccessKey != "" {
 		v := credentials.Value{AccessKeyID: settings.AccessKey, SecretAccessKey: settings.SecretKey, SessionToken: settings.SessionToken, SignerType: credentials.SignatureV4}
 		return &credentials.Static{Value: v}, v, nil
 	}
@@ -136,11 +144,18 @@ func files(cc *credentials.CredContext) (credentials.Provider, credentials.Value
 	if v.AccessKeyID != "" && v.SecretAccessKey != "" {
 		return p, v, nil
 	}
-	if settings.Profile == "" || err == nil && namesOtherCredentials() {
+	switch {
+	case settings.Credentials != "":
+		return nil, v, noCredentials(profile + " gives no credentials by " + settings.Credentials)
+	case settings.Profile == "" || err == nil && namesOtherCredentials():
 		return nil, v, nil
 	}
-	return nil, v, &tensorfs.FormatError{File: "AWS_PROFILE", Offset: -1, Problem: "the profile " + tensorfs.Quote(settings.Profile) + " gives no credentials",
-		Advice: "check ~/.aws/config and ~/.aws/credentials, log in again, or export the credentials (aws configure export-credentials --format env)", Kind: tensorfs.ErrUnsupported}
+	return nil, v, noCredentials(profile + " gives no credentials")
+}
+
+// noCredentials is an error about a profile whose credentials cannot be had.
+func noCredentials(problem string) error {
+	return tensorfs.Unsupported("AWS_PROFILE", problem, "check ~/.aws/config and ~/.aws/credentials, log in again, or export the credentials (aws configure export-credentials --format env)")
 }
 
 // named are the variables that say whom to ask for credentials.

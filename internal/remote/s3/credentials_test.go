@@ -72,7 +72,7 @@ func TestCredentials(t *testing.T) {
 		{"profile", "AWS_PROFILE=work", ""},
 		{"another profile", "AWS_PROFILE=wrong", "does not know this access key"},
 		{"no such profile", "AWS_PROFILE=none", `no file of AWS's tools has the profile "none"; `},
-		{"single sign-on", "AWS_PROFILE=sso", `the profile "sso" gives no credentials; `},
+		{"single sign-on", "AWS_PROFILE=sso", `the profile "sso" gives no credentials by sso_start_url; `},
 		{"profile without credentials", "AWS_PROFILE=region", `the profile "region" gives no credentials; `},
 		{"broken file", "AWS_PROFILE=default AWS_SHARED_CREDENTIALS_FILE=" + dir + "/broken AWS_CONFIG_FILE=/none", "it is not a file of AWS's settings; "},
 		{"broken file, not asked for", "AWS_SHARED_CREDENTIALS_FILE=" + dir + "/broken AWS_CONFIG_FILE=/none", "it is not a file of AWS's settings; "},

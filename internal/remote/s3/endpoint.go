@@ -41,6 +41,9 @@ func ofSettings(client *web.Client) (endpoint, string, error) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" {
 		return endpoint{}, "", setting(settings.EndpointName, "it is not an address like https://HOST") // which is not shown: it may hold a password
 	}
+	if u.Scheme == "http" {
+		return endpoint{u}, region, nil
+	}
 	return endpoint{u}, region, trust(client, u.Host, settings.CABundle)
 }
 
@@ -58,7 +61,7 @@ func trust(client *web.Client, host, bundle string) error {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(pem) {
-		return tensorfs.Unsupported(bundle, "it holds no certificate", "set AWS_CA_BUNDLE, or ca_bundle in ~/.aws/config, right, or unset it")
+		return tensorfs.Unsupported(bundle, "it holds no certificate", "set AWS_CA_BUNDLE, ca_bundle in ~/.aws/config or REQUESTS_CA_BUNDLE right, or unset it")
 	}
 	client.Trust(host, roots)
 	return nil

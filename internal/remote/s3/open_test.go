@@ -31,6 +31,7 @@ func setEnv(t testing.TB, pairs ...string) {
 			t.Setenv(name, "")
 		}
 	}
+	t.Setenv("REQUESTS_CA_BUNDLE", "")
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	for i := 0; i < len(pairs); i += 2 {
