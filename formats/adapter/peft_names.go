@@ -62,10 +62,18 @@ const (
 	original  = ".original_module."
 )
 
-// isBase reports whether a tensor is the base's own: with the embeddings PEFT saves what is
-// below its own modules, too.
+// isBase reports whether a tensor is the base's own: with the embeddings PEFT saves what is below its own modules, too,
+// which may be a quantised weight and the tensors beside it.
 func isBase(name string) bool {
-	return strings.HasSuffix(name, baseLayer+".weight") || strings.HasSuffix(name, original+"weight") || strings.HasSuffix(name, original+"bias")
+	if strings.Contains(name, original) {
+		return true
+	}
+	at := strings.LastIndex(name, baseLayer+".")
+	if at < 0 {
+		return false
+	}
+	below := name[at+len(baseLayer):]
+	return below != ".bias" && !strings.Contains(below, ".lora_")
 }
 
 // split returns the module and the part that a name means, and the name of an adapter in it.

@@ -57,6 +57,10 @@ func TestCopies(t *testing.T) {
 		"three copies":    three,
 		"by adapter name": append(slices.Clone(pair), named(pre+embed+".modules_to_save.default.weight", e), named(pre+head+".modules_to_save.default.weight", h), named(pre+head+".original_module.weight", old)),
 	}
+	lists["quantised base"] = slices.Clone(three)
+	for _, name := range []string{"base_layer.weight", "base_layer.weight.absmax", "base_layer.weight.quant_state.bitsandbytes__nf4", "base_layer.qweight", "base_layer.SCB", "original_module.dense.weight"} {
+		lists["quantised base"] = append(lists["quantised base"], named(pre+"model.layers.0.self_attn.q_proj."+name, old))
+	}
 	for name, wrap := range map[string]func(s string) string{
 		"compiled":          func(s string) string { return "base_model.model._orig_mod." + s },
 		"compiled outside":  func(s string) string { return "_orig_mod.base_model.model." + s },
