@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,9 +37,8 @@ const maxJobs = 4
 
 func (s system) export() *cobra.Command {
 	o := &exportOptions{}
-	c := s.command("export", between(1, math.MaxInt), flags{"jobs": &o.jobs, "force": &o.force, "json": &o.json,
-		"to-ollama": &o.to.ollama, "to-lmstudio": &o.to.lmstudio, "to-hf-cache": &o.to.hfCache, "as": &o.to.as, "copy": &o.to.copy}, o.run)
-	c.Flags().Lookup("to-lmstudio").NoOptDefVal = byModel
+	c := s.command("export", o.to.arguments, flags{"jobs": &o.jobs, "force": &o.force, "json": &o.json,
+		"to-ollama": &o.to.ollama, "to-lmstudio": &o.to.lmstudio, "to-hf-cache": &o.to.hfCache, "copy": &o.to.copy}, o.run)
 	o.add(s, c)
 	return c
 }
@@ -68,8 +66,6 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	case store >= 0:
 		return o.toStore(cmd, store, args)
-	case len(args) < 3:
-		return usageError{fmt.Errorf("too few arguments; usage: %s", cmd.UseLine())}
 	}
 	model, stdout := args[0], cmd.OutOrStdout()
 	dir, err := filepath.Abs(args[1])

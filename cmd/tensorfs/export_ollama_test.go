@@ -54,7 +54,7 @@ func TestExportGemma3(t *testing.T) {
 
 	home := t.TempDir()
 	t.Setenv("HOME", home)
-	code, out, stderr := command("export", "--to-lmstudio", "ollama:gemma3")
+	code, out, stderr := command("export", "--to-lmstudio", "local/gemma3", "ollama:gemma3")
 	if code != 0 || !strings.Contains(out+stderr, gguf.FromOllama) {
 		t.Errorf("exit code %d, %s%s, want a note", code, out, stderr)
 	}

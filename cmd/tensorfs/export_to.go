@@ -1,16 +1,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/internal/environ"
@@ -19,30 +21,48 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
-// exportTo is what flags say of the store of another program.
+// exportTo is what flags say of the store of another program: the model's name there.
 type exportTo struct {
-	ollama   string // of --to-ollama
-	lmstudio string // of --to-lmstudio: a name, or byModel
-	hfCache  bool
-	as       string
-	copy     bool
+	ollama, lmstudio, hfCache string
+	copy                      bool
 }
-
-// byModel is the value of a flag without one: the model's name gives it.
-const byModel = "MODEL"
 
 // toStores are the stores. named finds the store and the model's name there, before
 // anything is opened, and write puts the model there.
 var toStores = []struct {
 	flag, value string
-	asked       func(*exportTo) bool
-	as          bool // takes --as
+	asked       func(*exportTo) string
 	named       func(*toStore) error
 	write       func(*toStore, context.Context) (*stores.Report, error)
 }{
-	{"to-ollama", " NAME[:TAG]", func(to *exportTo) bool { return to.ollama != "" }, false, (*toStore).nameOllama, (*toStore).ollama},
-	{"to-lmstudio", "", func(to *exportTo) bool { return to.lmstudio != "" }, true, (*toStore).nameLMStudio, (*toStore).lmstudio},
-	{"to-hf-cache", "", func(to *exportTo) bool { return to.hfCache }, true, (*toStore).nameHFCache, (*toStore).hfCache},
+	{"to-ollama", "NAME[:TAG]", func(to *exportTo) string { return to.ollama }, (*toStore).nameOllama, (*toStore).ollama},
+	{"to-lmstudio", "PUBLISHER/NAME", func(to *exportTo) string { return to.lmstudio }, (*toStore).nameLMStudio, (*toStore).lmstudio},
+	{"to-hf-cache", "ORG/NAME", func(to *exportTo) string { return to.hfCache }, (*toStore).nameHFCache, (*toStore).hfCache},
+}
+
+// arguments checks how many arguments there are: a model for a store, or what is exported to a directory.
+func (to *exportTo) arguments(_ *cobra.Command, args []string) error {
+	store, err := to.asked()
+	switch {
+	case err != nil:
+		return err
+	case store < 0:
+		return between(3, math.MaxInt)(nil, args)
+	case len(args) == 0:
+		return usageError{fmt.Errorf("--%s takes a name and the model: tensorfs export --%[1]s %s MODEL", toStores[store].flag, toStores[store].value)}
+	case len(args) > 1:
+		return usageError{fmt.Errorf("--%s takes a name and a model, and nothing else; usage: tensorfs export --%[1]s %s MODEL", toStores[store].flag, toStores[store].value)}
+	}
+	if name := toStores[store].asked(to); isPath(name) && !isPath(args[0]) && !formats.IsName(args[0]) {
+		return usageError{fmt.Errorf("the name comes before the model; did you mean tensorfs export --%s %s?", toStores[store].flag, line([]string{args[0], name}))}
+	}
+	return nil
+}
+
+// isPath reports whether a file or directory has that name.
+func isPath(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
 }
 
 // asked returns the store that flags ask for, -1 for none.
@@ -50,17 +70,14 @@ func (to *exportTo) asked() (store int, err error) {
 	store = -1
 	for i, s := range toStores {
 		switch {
-		case !s.asked(to):
+		case s.asked(to) == "":
 		case store >= 0:
 			return -1, usageError{fmt.Errorf("--%s and --%s exclude each other", toStores[store].flag, s.flag)}
 		default:
 			store = i
 		}
 	}
-	switch {
-	case to.as != "" && (store < 0 || !toStores[store].as):
-		return -1, usageError{errors.New("--as names a model for --to-hf-cache or --to-lmstudio")}
-	case to.copy && store < 0:
+	if to.copy && store < 0 {
 		return -1, usageError{errors.New("--copy is for models that other programs get: --to-ollama, --to-lmstudio or --to-hf-cache")}
 	}
 	return store, nil
@@ -90,16 +107,13 @@ type exportToReport struct {
 
 // toStore writes a model into a store.
 func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) error {
-	if len(args) > 1 {
-		return usageError{fmt.Errorf("--%s takes a model and nothing else; usage: tensorfs export --%s%s MODEL", toStores[store].flag, toStores[store].flag, toStores[store].value)}
-	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	s := &toStore{o: o, model: args[0]}
 	if err := toStores[store].named(s); err != nil {
 		return err
 	}
-	if o.to.hfCache && o.to.as == "" {
+	if s.isOwnName() {
 		return o.hubToCache(cmd, args[0])
 	}
 	t, err := o.open(args[0])
@@ -229,38 +243,30 @@ func (s *toStore) nameOllama() error {
 }
 
 func (s *toStore) nameLMStudio() (err error) {
-	to := &s.o.to
-	switch {
-	case to.lmstudio != byModel && to.as != "":
-		return usageError{errors.New("--as and a value of --to-lmstudio both name the model; leave one out")}
-	case to.lmstudio != byModel:
-		to.as = to.lmstudio
+	s.name = strings.TrimPrefix(s.o.to.lmstudio, environ.LMStudio)
+	if !stores.IsRepository(s.name) {
+		return usageError{fmt.Errorf("--to-lmstudio %s: want PUBLISHER/NAME, as LM Studio names models", tensorfs.Quote(s.name))}
 	}
-	if to.as != "" && !stores.IsRepository(to.as) {
-		return usageError{fmt.Errorf("--to-lmstudio: %s is not PUBLISHER/NAME, as LM Studio names models", tensorfs.Quote(to.as))}
-	}
-	if to.as == "" && len(s.o.LoRA) > 0 {
-		return errAnother
-	}
-	s.name = cmp.Or(to.as, publisherOf(s.model))
 	s.dir, err = environ.LMStudioModels()
 	return err
 }
 
-// errAnother is about a name that would be that of the base.
-var errAnother = usageError{errors.New("with --lora it is another model than the one of that name; name it with --as")}
-
 func (s *toStore) nameHFCache() (err error) {
-	as := s.o.to.as
-	switch {
-	case as != "" && !stores.IsRepository(as):
-		return usageError{fmt.Errorf("--as %s: want ORG/NAME, as the Hugging Face cache names models", tensorfs.Quote(as))}
-	case as == "" && len(s.o.LoRA) > 0:
-		return errAnother
-	case as == "" && !strings.HasPrefix(s.model, hub.Prefix):
-		return usageError{errors.New("--to-hf-cache needs a name: --as ORG/NAME (only a model hf:ORG/NAME has its own)")}
+	name := strings.TrimPrefix(s.o.to.hfCache, hub.Prefix)
+	switch s.name = hub.Prefix + name; {
+	case !stores.IsRepository(name):
+		return usageError{fmt.Errorf("--to-hf-cache %s: want ORG/NAME, as the Hugging Face cache names models", tensorfs.Quote(name))}
+	case s.isOwnName() && len(s.o.LoRA) > 0:
+		return usageError{errors.New("with --lora it is another model than the one of that name; choose another ORG/NAME")}
 	}
-	s.name = hub.Prefix + as
 	s.dir, err = environ.HuggingFaceCache(environ.Process)
 	return err
+}
+
+// isOwnName reports whether the model is to be in the Hugging Face cache under its name on the Hub: a repository that
+// comes as it is.
+func (s *toStore) isOwnName() bool {
+	text, ok := strings.CutPrefix(s.model, hub.Prefix)
+	n, err := hub.ParseName(text)
+	return ok && err == nil && s.name == hub.Prefix+n.Repository
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -148,47 +147,14 @@ func (s *toStore) hfCache(ctx context.Context) (*stores.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stores.HuggingFace(ctx, s.dir, s.o.to.as, files, s.options)
-}
-
-// publisherOf is PUBLISHER/NAME of a model in LM Studio, of its name.
-func publisherOf(model string) string {
-	if text, ok := strings.CutPrefix(model, hub.Prefix); ok {
-		if n, err := hub.ParseName(text); err == nil && stores.IsRepository(n.Repository) {
-			return n.Repository
-		}
-	}
-	if text, ok := strings.CutPrefix(model, ollama.Prefix); ok {
-		if n, err := ollama.ParseName(text); err == nil {
-			publisher := n.Namespace
-			if short := n.String(); !strings.Contains(short, "/") {
-				publisher = "ollama"
-			}
-			name := n.Model
-			if n.Tag != "latest" {
-				name += "-" + n.Tag
-			}
-			return publisher + "/" + name
-		}
-	}
-	if abs, err := filepath.Abs(model); err == nil {
-		model = abs
-	}
-	base := filepath.Base(model)
-	for _, suffix := range []string{".gguf", ".safetensors"} {
-		base = strings.TrimSuffix(base, suffix)
-	}
-	if !tensorfs.ValidName(base) || base[0] == '.' || base == "/" {
-		base = "model"
-	}
-	return "local/" + base
+	return stores.HuggingFace(ctx, s.dir, strings.TrimPrefix(s.name, hub.Prefix), files, s.options)
 }
 
 // hubToCache puts a repository of the Hub into the Hugging Face cache as it is, with its own
 // commit: what fetch does.
 func (o *exportOptions) hubToCache(cmd *cobra.Command, model string) error {
 	if o.Dequantise {
-		return usageError{errors.New("--dequantise makes another model of it: name that with --as ORG/NAME")}
+		return usageError{errors.New("--dequantise makes another model of it: choose another ORG/NAME")}
 	}
 	return o.fetch(cmd, model, o.json, true)
 }

@@ -43,10 +43,10 @@ func TestToLMStudio(t *testing.T) {
 		want string
 		from string
 	}{
-		{[]string{"--to-lmstudio", q8}, "local/llama-xs.q8_0/llama-xs.q8_0.gguf", "gguf/model.gguf"},
+		{[]string{"--to-lmstudio", "local/m", q8}, "local/m/llama-xs.q8_0.gguf", "gguf/model.gguf"},
 		{[]string{"--to-lmstudio=acme/vl", "--gguf-type", "q8_0", vl}, "acme/vl/vl-Q8_0.gguf", "gguf/model.gguf"},
 		{[]string{"--to-lmstudio=acme/vl2", vl}, "acme/vl2/mmproj-vl2.gguf", "gguf/mmproj.gguf"},
-		{[]string{"--to-lmstudio", "--as", "acme/x", q8}, "acme/x/llama-xs.q8_0.gguf", "gguf/model.gguf"},
+		{[]string{"--to-lmstudio", "lmstudio:acme/x", q8}, "acme/x/llama-xs.q8_0.gguf", "gguf/model.gguf"},
 	} {
 		r := exportedTo(t, test.args...)
 		_, flags, _ := strings.Cut(strings.Join(test.args[:len(test.args)-1], " "), "--gguf-type")
@@ -59,24 +59,19 @@ func TestToLMStudio(t *testing.T) {
 		}
 	}
 	tidy(t, models)
-	for _, r := range [][2]string{{"hf:acme/tiny:Q4_K_M", "acme/tiny"}, {"ollama:gemma3", "ollama/gemma3"}, {"ollama:mike/x:4b", "mike/x-4b"}, {"/m/Qwen2.5-7B", "local/Qwen2.5-7B"}, {"/", "local/model"}} {
-		if got := publisherOf(r[0]); got != r[1] {
-			t.Errorf("%s is %s", r[0], got)
-		}
-	}
-	if r := exportedTo(t, "--to-lmstudio", q8); r.Files[0].How != stores.There {
+	if r := exportedTo(t, "--to-lmstudio", "local/m", q8); r.Files[0].How != stores.There {
 		t.Errorf("%+v", r)
 	}
 	other := filepath.Join(t.TempDir(), "llama-xs.q8_0.gguf")
 	b, err := os.ReadFile("../../testdata/gguf/llama-xs.f16.gguf")
 	must(t, err)
 	must(t, os.WriteFile(other, b, 0o600))
-	failsWith(t, 1, []string{"export", "--to-lmstudio", other}, "exists already, with other bytes", "--force")
-	exportedTo(t, "--force", "--to-lmstudio", other)
+	failsWith(t, 1, []string{"export", "--to-lmstudio", "local/m", other}, "exists already, with other bytes", "--force")
+	exportedTo(t, "--force", "--to-lmstudio", "local/m", other)
 	// Its settings may name another folder.
 	other = t.TempDir()
 	must(t, os.WriteFile(filepath.Join(models, "../settings.json"), fmt.Appendf(nil, `{"downloadsFolder":%q}`, other), 0o600))
-	if r := exportedTo(t, "--to-lmstudio", q8); r.Store != other {
+	if r := exportedTo(t, "--to-lmstudio", "local/m", q8); r.Store != other {
 		t.Errorf("%+v", r)
 	}
 }
@@ -86,7 +81,7 @@ func TestToHFCache(t *testing.T) {
 	apart(t)
 	cache := filepath.Join(os.Getenv("HOME"), ".cache/huggingface/hub")
 	model := unpackedModel(t, "qwen2.q4_0")
-	r := exportedTo(t, "--to-hf-cache", "--as", "acme/tiny", model)
+	r := exportedTo(t, "--to-hf-cache", "acme/tiny", model)
 	commit := filepath.Base(r.Path)
 	var lines []string
 	for _, path := range strings.Fields(succeeds(t, "ls", model, "hf/*")) {
@@ -117,13 +112,13 @@ func TestToHFCache(t *testing.T) {
 	if out := succeeds(t, "info", "--offline", "hf:acme/tiny"); !strings.Contains(out, "qwen2") {
 		t.Error(out)
 	}
-	failsWith(t, 1, []string{"export", "--to-hf-cache", "--as", "acme/tiny", q8}, "exists already", commit, "--force")
+	failsWith(t, 1, []string{"export", "--to-hf-cache", "acme/tiny", q8}, "exists already", commit, "--force")
 	must(t, os.WriteFile(filepath.Join(folder, "blobs", lines[0][:64]), []byte("other"), 0o644))
-	if again := exportedTo(t, "--force", "--to-hf-cache", "--as", "acme/tiny", model); again.Path != r.Path {
+	if again := exportedTo(t, "--force", "--to-hf-cache", "acme/tiny", model); again.Path != r.Path {
 		t.Errorf("%+v", again)
 	}
 	succeeds(t, "verify", "hf:acme/tiny")
-	other := exportedTo(t, "--force", "--to-hf-cache", "--as", "acme/tiny", "../../testdata/whole-gguf/qwen3")
+	other := exportedTo(t, "--force", "--to-hf-cache", "acme/tiny", "../../testdata/whole-gguf/qwen3")
 	if b, err := os.ReadFile(filepath.Join(folder, "refs/main")); err != nil || string(b) != filepath.Base(other.Path) || string(b) == commit {
 		t.Errorf("%q, %v", b, err)
 	}
@@ -145,7 +140,7 @@ func TestToHFCacheFromHub(t *testing.T) {
 		}
 	}
 	commit := h.Commit("acme/tiny", files)
-	succeeds(t, "export", "--to-hf-cache", hub.Prefix+"acme/tiny")
+	succeeds(t, "export", "--to-hf-cache", "acme/tiny", hub.Prefix+"acme/tiny")
 	snapshot := filepath.Join(os.Getenv("HOME"), ".cache/huggingface/hub/models--acme--tiny/snapshots", commit)
 	for name, want := range files {
 		if got, err := os.ReadFile(filepath.Join(snapshot, name)); err != nil || !bytes.Equal(got, want) {
@@ -153,13 +148,13 @@ func TestToHFCacheFromHub(t *testing.T) {
 		}
 	}
 	h.Commit("acme/gguf", map[string][]byte{"m.gguf": testclient.Unpack(t, wholeHF+"qwen2.q4_0.gguf.gz")})
-	failsWith(t, 1, []string{"export", "--to-hf-cache", "hf:acme/gguf"}, "it has GGUF files", "--as ORG/NAME")
+	failsWith(t, 1, []string{"export", "--to-hf-cache", "acme/gguf", "hf:acme/gguf"}, "it has GGUF files", "choose another ORG/NAME")
 	ollamaStoreOf(t, false)
 	if r := exportedTo(t, "--to-ollama", "remote", "hf:acme/gguf"); r.Files[0].How != stores.Written || r.Unverified != nil {
 		t.Errorf("%+v", r)
 	}
 	succeeds(t, "verify", "ollama:remote")
-	if r := exportedTo(t, "--to-hf-cache", "--as", "acme/made", "hf:acme/gguf"); r.Name != "hf:acme/made" || r.Unverified != nil {
+	if r := exportedTo(t, "--to-hf-cache", "acme/made", "hf:acme/gguf"); r.Name != "hf:acme/made" || r.Unverified != nil {
 		t.Errorf("%+v", r)
 	}
 }

@@ -228,27 +228,35 @@ func TestToStoresUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		{"--to-ollama a --to-hf-cache MODEL", 2, "--to-ollama and --to-hf-cache exclude each other"},
+		{"--to-ollama a --to-hf-cache b/c MODEL", 2, "--to-ollama and --to-hf-cache exclude each other"},
 		{"--to-ollama a MODEL DIR raw", 2, "usage: tensorfs export --to-ollama NAME[:TAG] MODEL"},
+		{"--to-ollama MODEL", 2, "takes a name and the model: tensorfs export --to-ollama NAME[:TAG] MODEL"},
+		{"--to-lmstudio MODEL", 2, "tensorfs export --to-lmstudio PUBLISHER/NAME MODEL"},
+		{"--to-hf-cache hf:a/b", 2, "tensorfs export --to-hf-cache ORG/NAME MODEL"},
+		{"--to-ollama MODEL mine", 2, "did you mean tensorfs export --to-ollama mine MODEL?"},
 		{"--to-ollama a:b:c MODEL", 2, "--to-ollama: "},
 		{"--to-ollama ../x MODEL", 2, "--to-ollama: "},
-		{"--to-ollama a --as b/c MODEL", 2, "--as names a model for --to-hf-cache or --to-lmstudio"},
-		{"--as b/c MODEL DIR raw", 2, "--as names a model for"},
+		{"--to-hf-cache --as b/c MODEL", 2, "takes a value, and --as follows it"},
+		{"--to-ollama a --as b/c MODEL", 2, "unknown flag: --as; the name follows the store"},
 		{"--copy MODEL DIR raw", 2, "--copy is for models that other programs get"},
-		{"--to-hf-cache MODEL", 2, "--to-hf-cache needs a name: --as ORG/NAME"},
-		{"--to-hf-cache --as name MODEL", 2, "want ORG/NAME"},
-		{"--to-hf-cache --as a/b/c MODEL", 2, "want ORG/NAME"},
-		{"--to-hf-cache --as ../b MODEL", 1, "it is not a name that the Hub may have"},
-		{"--to-hf-cache --dequantise hf:a/b", 2, "--as ORG/NAME"},
-		{"--to-lmstudio=x MODEL", 2, "is not PUBLISHER/NAME"},
+		{"--to-hf-cache name MODEL", 2, "want ORG/NAME"},
+		{"--to-hf-cache a/b/c MODEL", 2, "want ORG/NAME"},
+		{"--to-hf-cache ../b MODEL", 1, "it is not a name that the Hub may have"},
+		{"--to-hf-cache a/b --dequantise hf:a/b", 2, "choose another ORG/NAME"},
+		{"--to-lmstudio x MODEL", 2, "want PUBLISHER/NAME"},
 		{"--to-lmstudio=../x MODEL", 1, "write it as PUBLISHER/NAME"},
-		{"--to-lmstudio=a/b --as c/d MODEL", 2, "both name the model"},
+		{"MODEL DIR", 2, "too few arguments; usage: tensorfs export"},
+		{"MODEL", 2, "too few arguments"},
 		{"--to-ollama a ../../testdata/ggml/big_endian.gguf", 1, "gguf/ has no files: the model is big-endian"},
-		{"--to-hf-cache --as a/b ../../testdata/ggml/big_endian.gguf", 1, "hf/ has no files: "},
+		{"--to-hf-cache a/b ../../testdata/ggml/big_endian.gguf", 1, "hf/ has no files: "},
 		{"--to-ollama a DIR/none.gguf", 1, "no such file"},
 	} {
 		args := append([]string{"export"}, strings.Fields(strings.NewReplacer("MODEL", q8, "DIR", dir).Replace(test.args))...)
-		failsWith(t, test.code, args, test.want)
+		want := test.want
+		if strings.HasSuffix(want, "mine MODEL?") {
+			want = strings.ReplaceAll(want, "MODEL", q8)
+		}
+		failsWith(t, test.code, args, want)
 	}
 	must(t, os.Mkdir(os.Getenv("OLLAMA_MODELS"), 0o700))
 	o := &exportOptions{free: func(string) (int64, error) { return 1000, nil }, to: exportTo{ollama: "a", copy: true}}

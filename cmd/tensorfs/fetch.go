@@ -82,7 +82,7 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, asJSON, forOthers b
 	}
 	defer t.Model.Close()
 	if forOthers && t.Model.Layout == "gguf" {
-		return fmt.Errorf("%s: it has GGUF files, and hf/ of it is another model: name that with --as ORG/NAME", printableName(model))
+		return fmt.Errorf("%s: it has GGUF files, and hf/ of it is another model: choose another ORG/NAME", printableName(model))
 	}
 	list, err := farFiles(t.Model)
 	if err != nil {
@@ -101,16 +101,21 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, asJSON, forOthers b
 		}
 	}
 	bar := progressLater(cmd.ErrOrStderr(), "fetch", report.Bytes)
-	err = fetchFiles(cmd.Context(), list, bar.add)
+	if len(list) > 0 {
+		before, _ := o.remote.client.Traffic()
+		bar.from, bar.moved = storedOf(list), func() int64 { now, _ := o.remote.client.Traffic(); return now - before }
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	err = fetchFiles(ctx, list, bar.add)
 	bar.clear()
-	stored := int64(0)
 	if len(list) > 0 {
 		report.Fetched, _ = o.remote.client.Traffic()
 	}
-	for _, f := range list {
-		stored += f.Stored()
-	}
+	stored := storedOf(list)
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%s: interrupted after %s of %s; the same command goes on there", printableName(model), size(stored), size(report.Bytes))
 	case errors.Is(err, cache.ErrAbsent), err == nil && stored < report.Bytes:
 		return fmt.Errorf("%s: only %s of its %s are on the disk: %s", printableName(model), size(stored), size(report.Bytes), noRoom(o.remote.client))
 	case err != nil:
@@ -118,12 +123,12 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, asJSON, forOthers b
 	}
 	beside := ""
 	if len(list) > 0 {
-		if report.HuggingFace, err = o.remote.client.Share(cmd.Context(), model); err != nil {
+		if report.HuggingFace, err = o.remote.client.Share(ctx, model); err != nil {
 			return fmt.Errorf("the model is in the cache of tensorfs, and not in that of Hugging Face's programs: %w", err)
 		}
 	}
 	if forOthers && len(list) > 0 && report.HuggingFace == "" {
-		return fmt.Errorf("%s: it is in the cache of tensorfs, but not a whole repository, or nobody may write to the Hugging Face cache; --as ORG/NAME writes hf/ of it", printableName(model))
+		return fmt.Errorf("%s: it is in the cache of tensorfs, but not a whole repository, or nobody may write to the Hugging Face cache; with another ORG/NAME hf/ of it is written", printableName(model))
 	}
 	if report.HuggingFace != "" {
 		beside = ", also in the Hugging Face cache " + tensorfs.Printable(report.HuggingFace)
@@ -139,6 +144,14 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, asJSON, forOthers b
 		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared%s\n", plural(report.Files, "file"), size(report.Bytes), tensorfs.Printable(report.Cache), size(report.Fetched), plural(report.Digests, "digest"), beside)
 	}
 	return err
+}
+
+// storedOf is how much of files is on the disk.
+func storedOf(list []farFile) (n int64) {
+	for _, f := range list {
+		n += f.Stored()
+	}
+	return n
 }
 
 // noRoom says why a cache did not keep all that came, and what to do.

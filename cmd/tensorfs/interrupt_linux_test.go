@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
@@ -109,5 +112,41 @@ func TestCatProgress(t *testing.T) {
 	text, _ := io.ReadAll(terminal)
 	if err := c.Wait(); strings.Contains(string(text), "\x1b") || strings.Count(string(text), "\n") != 1 {
 		t.Errorf("%v: into a pipe: %q", err, text)
+	}
+}
+
+// TestFetchInterrupted holds that Ctrl-C ends fetch with a line that says how far it came, and that the same command
+// fetches only the rest.
+func TestFetchInterrupted(t *testing.T) {
+	needSignal(t, syscall.SIGINT)
+	t.Setenv(asProgram, "1")
+	apart(t)
+	h := testhub.NewHub(t)
+	t.Setenv("HF_ENDPOINT", h.URL)
+	content := testmodel.Safetensors([]testmodel.SafeTensor{{Name: "t", DType: tensorfs.F32, Shape: []int64{8 << 20}, Data: bytes.Repeat([]byte("\x00\x00\x80\x3f"), 8<<20)}}, nil)
+	h.Commit("acme/large", map[string][]byte{"model.safetensors": content, "config.json": []byte(`{"model_type":"llama"}`)})
+	waits := make(chan struct{}, 64)
+	h.Fault = func(_ http.ResponseWriter, r *http.Request, data bool) bool {
+		var first int64
+		if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &first); !data || err != nil || first < int64(len(content)/2) {
+			return false
+		}
+		waits <- struct{}{}
+		<-r.Context().Done()
+		return true
+	}
+	cmd := program(t, "fetch", "hf:acme/large")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	must(t, cmd.Start())
+	<-waits
+	must(t, cmd.Process.Signal(syscall.SIGINT))
+	err := cmd.Wait()
+	if !regexp.MustCompile(`^tensorfs: hf:acme/large: interrupted after \S+ [KM]?i?B of 32\.0 MiB; the same command goes on there\n$`).MatchString(stderr.String()) || cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("%v, %q", err, stderr.String())
+	}
+	h.Break(nil)
+	if out, err := program(t, "fetch", "hf:acme/large").Output(); err != nil || !strings.Contains(string(out), "1 digest compared") && !strings.Contains(string(out), "2 digests compared") {
+		t.Errorf("%s, %v", out, err)
 	}
 }

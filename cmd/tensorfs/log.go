@@ -153,7 +153,7 @@ func openLogFile(path string) (sink, error) {
 		return nil, fmt.Errorf("cannot open the log %s: nobody reads this FIFO; start its reader first or name a file", tensorfs.Printable(path))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the log: %w", err)
+		return nil, fmt.Errorf("cannot open the log %s: %w; name another file", tensorfs.Printable(path), systemError(err))
 	}
 	return func(_ slog.Level, line []byte) { _, _ = f.Write(line) }, nil // on a full disk there is nowhere to report it either
 }

@@ -21,6 +21,9 @@ type bar struct {
 	width func() int // of the terminal in columns, 0 where that is not known
 	began time.Time
 
+	from  int64        // what was there before
+	moved func() int64 // how much has come since then, which alone takes time; nil: what add is told
+
 	mu   sync.Mutex
 	done int64
 	next time.Time // when it is drawn again
@@ -105,16 +108,22 @@ const cells = 20
 //
 // It leaves out the bar, and then the end, where the terminal is too narrow.
 func (b *bar) line(after time.Duration) string {
-	part := 1.0
+	part, done, moved := 1.0, b.done, b.done
+	if b.moved != nil {
+		moved = b.moved()
+		done = min(b.from+moved, b.total)
+	}
 	if b.total > 0 {
-		part = min(float64(b.done)/float64(b.total), 1)
+		part = min(float64(done)/float64(b.total), 1)
 	}
 	full := int(part * cells)
 	drawing := fmt.Sprintf(" [%s%s]", strings.Repeat("#", full), strings.Repeat(" ", cells-full))
-	text := fmt.Sprintf(" %3d %%, %s of %s", int(100*part), size(b.done), size(b.total))
-	if rate := float64(b.done) / after.Seconds(); after > 0 && rate >= 1 {
-		left := time.Duration(float64(max(b.total-b.done, 0)) / rate * float64(time.Second))
-		text += fmt.Sprintf(", %s/s, %s left", size(int64(rate)), inWords(left))
+	text := fmt.Sprintf(" %3d %%, %s of %s", int(100*part), size(done), size(b.total))
+	if rate := float64(moved) / after.Seconds(); after > 0 && rate >= 1 {
+		text += fmt.Sprintf(", %s/s", size(int64(rate)))
+		if left := time.Duration(float64(max(b.total-done, 0)) / rate * float64(time.Second)); left.Round(time.Second) > 0 { // what is left may be no bytes
+			text += ", " + inWords(left) + " left"
+		}
 	}
 	line, width := b.what+drawing+text, b.width()
 	if width > 0 && len(line) >= width { // the last column would break the line on some terminals

@@ -22,13 +22,21 @@ func TestBar(t *testing.T) {
 		{1 << 30, 4 << 30, 2 * time.Second, 1, ""},
 		{1 << 20, 1 << 40, time.Second, 0, "verify [                    ]   0 %, 1.0 MiB of 1.0 TiB, 1.0 MiB/s, 291 h 16 min left"},
 		{1 << 30, 1 << 40, time.Second, 0, "verify [                    ]   0 %, 1.0 GiB of 1.0 TiB, 1.0 GiB/s, 17 min 3 s left"},
-		{2 << 30, 1 << 30, time.Second, 0, "verify [####################] 100 %, 2.0 GiB of 1.0 GiB, 2.0 GiB/s, 0 s left"},
+		{2 << 30, 1 << 30, time.Second, 0, "verify [####################] 100 %, 2.0 GiB of 1.0 GiB, 2.0 GiB/s"},
 		{0, 0, time.Second, 0, "verify [####################] 100 %, 0 B of 0 B"},
 	} {
 		b := &bar{what: "verify", done: test.done, total: test.total, width: func() int { return test.width }}
 		if got := b.line(test.after); got != test.want {
 			t.Errorf("%d of %d after %v in %d columns:\n%q, want\n%q", test.done, test.total, test.after, test.width, got, test.want)
 		}
+	}
+}
+
+// TestBarOfRest holds that what was there before counts as done, and not as fast.
+func TestBarOfRest(t *testing.T) {
+	b := &bar{what: "fetch", done: 3 << 30, total: 4 << 30, width: func() int { return 0 }, from: 2 << 30, moved: func() int64 { return 1 << 29 }}
+	if got, want := b.line(2*time.Second), "fetch [############        ]  62 %, 2.5 GiB of 4.0 GiB, 256.0 MiB/s, 6 s left"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

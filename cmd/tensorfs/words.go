@@ -74,7 +74,7 @@ var theirFlags = map[string]string{
 	"q-bits": "mlx-bits", "bits": "mlx-bits", "q-group-size": "mlx-group", "q-mode": "mlx-mode", "outtype": "gguf-type", "quant": "gguf-type", "quantize": "gguf-type",
 	"dtype": "gguf-type", "ftype": "gguf-type", "qtype": "gguf-type", "q": "mlx-bits", "cache-dir": "cache", "vfs-cache-max-size": "cache-size",
 	"allow-non-empty": "nonempty", "allow-nonempty": "nonempty", "imatrix-file": "imatrix", "vram": "gpu", "gpu-memory": "gpu", "threads": "jobs", "overwrite": "force", "yes": "force", "y": "force",
-	"adapter": "lora", "adapter-path": "lora", "override-kv": "set", "metadata": "set", "local-files-only": "offline",
+	"adapter": "lora", "adapter-path": "lora", "override-kv": "set", "local-files-only": "offline",
 }
 
 // theirWays are flags of other programs for what is done here in another way. command is the one that the advice is
@@ -84,6 +84,7 @@ var theirWays = []struct{ command, flags, advice string }{
 	{"mount", "vfs-cache-mode dir-cache-time poll-interval attr-timeout buffer-size", "leave it out: files of a model do not change, and the kernel keeps what was read"},
 	{"cat", "o output outfile", "tensorfs cat writes to standard output: add > FILE"},
 	{"export", "o output outfile output-dir out", "the directory follows the model: tensorfs export MODEL DIR PATTERN..."},
+	{"export", "as name", "the name follows the store: --to-ollama NAME, --to-lmstudio PUBLISHER/NAME or --to-hf-cache ORG/NAME"},
 	{"fetch", "include exclude allow-patterns", "a part of a repository is named after it: hf:ORG/NAME:Q4_K_M or hf:ORG/NAME/FILE"},
 	{"fetch", "local-dir local_dir d output-dir", "what is fetched is in the caches; tensorfs export MODEL DIR hf writes a directory of it"},
 	{"ls", "R r recursive", "leave it out: ls lists all that is below"},
@@ -184,11 +185,17 @@ func misplaced(set *pflag.FlagSet, args []string) string {
 const maxBlanks = 6
 
 // emptyFlag returns an error if a flag was given an empty value, which is often a shell
-// variable that is not set.
+// variable that is not set, or the next flag as its value.
 func emptyFlag(set *pflag.FlagSet) (err error) {
 	set.Visit(func(f *pflag.Flag) {
-		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+		if err != nil || f.Value.Type() != "string" {
+			return
+		}
+		value := f.Value.String()
+		if option, ok := strings.CutPrefix(value, "--"); value == "" {
 			err = usageError{fmt.Errorf("--%s is empty; leave it out, or give it a value", f.Name)}
+		} else if ok && option != "" {
+			err = usageError{fmt.Errorf("--%s takes a value, and %s follows it; write ./%s if a file has that name", f.Name, tensorfs.Printable(value), tensorfs.Printable(value))}
 		}
 	})
 	return err

@@ -208,14 +208,14 @@ def check_cache(work: Path) -> dict[str, Callable[[], None]]:
             server.shutdown()
 
     def exported() -> None:
-        tensorfs("export", "--to-hf-cache", "--as", "acme/made", TESTDATA / SMALL)
+        tensorfs("export", "--to-hf-cache", "acme/made", TESTDATA / SMALL)
         equal("acme/made")
 
     def of_gguf() -> None:
         file = work / "tiny.gguf"
         with file.open("wb") as f:
             subprocess.run([TENSORFS, "cat", TESTDATA / SMALL, "gguf/model.gguf"], stdout=f, check=True)
-        tensorfs("export", "--to-hf-cache", "--as", "acme/gguf", file)
+        tensorfs("export", "--to-hf-cache", "acme/gguf", file)
         equal("acme/gguf")
 
     return {"load": load, "fetch": lambda: equal("acme/tiny"), "--to-hf-cache": exported, "--to-hf-cache of GGUF": of_gguf}
