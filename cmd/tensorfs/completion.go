@@ -66,7 +66,7 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 	"info":       {completeModel},
 	"cat":        {completeModel, completePath, nothing},
 	"export":     {completeModel, completeDirectory, completePath},
-	"verify":     {completeModel, nothing},
+	"verify":     {completeModel},
 	"diff":       {completeModel, completeModel, completeTensor},
 	"stat":       {completeModel, completeTensor},
 	"report":     {completeModel, completeModel, nothing},

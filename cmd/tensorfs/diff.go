@@ -101,7 +101,11 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	})
 	var ranks map[string]float64
 	if err == nil {
-		ranks, err = o.ranks(ctx, results)
+		progress.clear()
+		ranks, err = o.ranks(ctx, results, func(total int64) func(int64) {
+			progress = progressLater(stderr, "diff, ranks", total)
+			return progress.add
+		})
 	}
 	if err := progress.finish(ctx, err, printableName(a)+" and "+printableName(b), "tensors", x.Model, y.Model); err != nil {
 		return nil, err
@@ -114,7 +118,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 const mostRanked = 1 << 28
 
 // ranks finds the ranks of the differences of matrices that are different.
-func (o *diffOptions) ranks(ctx context.Context, results []pair.Result) (map[string]float64, error) {
+func (o *diffOptions) ranks(ctx context.Context, results []pair.Result, progress func(total int64) func(int64)) (map[string]float64, error) {
 	var list []pair.Result
 	for _, x := range results {
 		if x.Status == pair.Different && x.Difference.Numbers && x.Difference.Odd == 0 && len(x.A.Numbers()) == 2 && slices.Min(x.A.Numbers()) > 1 {
@@ -132,7 +136,11 @@ func (o *diffOptions) ranks(ctx context.Context, results []pair.Result) (map[str
 			ranked = append(ranked, measure.Ranked{Pair: measure.Pair{Name: x.Name, A: a, B: b}, Cols: x.A.Numbers()[1]})
 		}
 	}
-	found, err := measure.Ranks(ctx, ranked, nil)
+	total := int64(0)
+	for _, x := range ranked {
+		total += x.A.Size() + x.B.Size()
+	}
+	found, err := measure.Ranks(ctx, ranked, progress(total))
 	ranks := map[string]float64{}
 	for i, x := range ranked {
 		ranks[x.Name] = found[i]

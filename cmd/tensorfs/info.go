@@ -27,6 +27,7 @@ type infoOptions struct {
 	modelFlags
 	json          bool
 	architectures bool
+	metadata      string // the glob of --metadata, "" without
 	memory        memoryFlags
 }
 
@@ -38,7 +39,8 @@ func (s system) info() *cobra.Command {
 		}
 		return between(1, maxModels)(c, args)
 	}
-	c := s.command("info", args, flags{"json": &o.json, "architectures": &o.architectures}, o.run)
+	c := s.command("info", args, flags{"json": &o.json, "architectures": &o.architectures, "metadata": &o.metadata}, o.run)
+	c.Flags().Lookup("metadata").NoOptDefVal = "*"
 	o.add(s, c)
 	o.memory.add(s, c)
 	return c
@@ -115,10 +117,13 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 		}
 		return o.printSizes(cmd, args[0])
 	}
+	if o.metadata == "*" && len(args) > 1 && strings.ContainsAny(args[0], "*?[") && !isPath(args[0]) { // the glob without =
+		o.metadata, args = args[0], args[1:]
+	}
 	all := []any{}
 	failed := false
 	for i, name := range args {
-		info, err := o.one(cmd.OutOrStdout(), name, i > 0 && !o.json)
+		info, err := o.one(cmd.OutOrStdout(), name, i > 0 && !o.json, len(args) > 1)
 		switch {
 		case err != nil && len(args) == 1:
 			return err
@@ -148,13 +153,21 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 const maxModels = 10_000
 
 // one describes a model: on a screen, below others after an empty line, or as the JSON that it returns.
-func (o *infoOptions) one(stdout io.Writer, name string, below bool) (what any, err error) {
+func (o *infoOptions) one(stdout io.Writer, name string, below, several bool) (what any, err error) {
 	defer rescue.To(&err, printableName(name))
 	t, err := o.open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Model.Close()
+	if o.metadata != "" {
+		if below {
+			if _, err := fmt.Fprintln(stdout); err != nil {
+				return nil, err
+			}
+		}
+		return o.printMetadataOf(stdout, t.Model, conceal.Name(name), several)
+	}
 	info := describe(t, conceal.Name(name))
 	info.Unverified = unverifiedOf(t.Model)
 	need, err := o.memory.of(t, !o.json)

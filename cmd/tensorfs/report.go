@@ -107,7 +107,7 @@ func writeWhole(name string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(beside(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		dir := filepath.Dir(name)
-		if errors.Is(err, iofs.ErrNotExist) {
+		if errors.Is(err, iofs.ErrNotExist) && !isPath(dir) {
 			return fmt.Errorf("%s: there is no directory %s; mkdir -p %s makes it", tensorfs.Printable(name), tensorfs.Printable(dir), tensorfs.Printable(dir))
 		}
 		return tensorfs.NoDirectory(dir, systemError(err))
@@ -158,6 +158,7 @@ func (o *reportOptions) make(cmd *cobra.Command, args []string, t, other *tree.T
 		return nil, err
 	}
 	r.Model = conceal.Name(args[0])
+	r.Metadata, _ = metadataOf(t.Model, "*") // which is a glob
 	r.Facts = append(r.Facts, factsOf(t, conceal.Name(args[0])))
 	if other != nil {
 		r.Other = conceal.Name(args[1])

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,7 +137,7 @@ func (o *statusOptions) run(cmd *cobra.Command, _ []string) error {
 	for _, m := range list {
 		rows.add(m.process(), m.State, m.age(now), homePath(m.Mountpoint), homePath(m.Model))
 	}
-	rows.print(stdout, math.MaxInt)
+	rows.print(stdout, tableWidth(stdout))
 	for _, m := range list {
 		m.print(stdout)
 	}

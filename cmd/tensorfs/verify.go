@@ -58,8 +58,10 @@ func (o *verifyOptions) arguments(_ *cobra.Command, args []string) error {
 	switch list := o.manifest.file != "" || o.check.file != ""; {
 	case o.check.file != "" && len(args) == 0:
 		return errors.New("--check takes a FILE before the MODEL")
-	case len(args) != 1:
-		return between(1, 1)(nil, args)
+	case list && len(args) > 1:
+		return errors.New("too many arguments: --manifest and --check are for one model")
+	case len(args) == 0 || len(args) > maxModels:
+		return between(1, maxModels)(nil, args)
 	case o.in != nil && !list:
 		return errors.New("--in says what a list is of; add --manifest or --check")
 	}
@@ -67,6 +69,17 @@ func (o *verifyOptions) arguments(_ *cobra.Command, args []string) error {
 }
 
 func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
+	if o.manifest.file == "" && o.check.file == "" {
+		list, notes, several, err := o.targets(args)
+		if err != nil {
+			return err
+		}
+		if several {
+			ctx, stop := interruptible(cmd.Context())
+			defer stop()
+			return o.several(ctx, cmd, list, notes)
+		}
+	}
 	model := append(args, o.manifest.model)[0]
 	work := o.values
 	switch {
@@ -94,6 +107,7 @@ type verification struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	json           bool
+	quiet          bool // lines are kept for the end
 }
 
 // openNoting opens the model as a mount by root does, and notes what that leaves

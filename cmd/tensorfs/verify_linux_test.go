@@ -203,7 +203,6 @@ func TestVerifyArguments(t *testing.T) {
 		stderr string
 	}{
 		{"", 2, "too few arguments"},
-		{q8 + " " + q8, 2, "too many arguments"},
 		{"--manifest", 2, "needs an argument"},
 		{"--manifest --json " + q8, 2, "not an option"},
 		{"--manifest= " + q8, 2, "empty"},

@@ -197,7 +197,7 @@ func (o *verifyOptions) readList(in io.Reader, r *reporter) (files []listedFile,
 	for l, err := range sums.Lines(in) {
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%s: %w; %s", shown, err, advice)
+			return nil, fmt.Errorf("%s: %w; %s", shown, systemError(err), advice)
 		case !l.OK:
 			bad++
 			firstBad = cmp.Or(firstBad, l.Number)

@@ -64,9 +64,12 @@ type reporter struct {
 	unfinished string // what an interruption means, "" for the usual
 	digests    knownDigests
 
+	zerosInside bool // all tensors of zeros lie before others in their files
+
 	mu sync.Mutex
 	verifyReport
-	failed error // the first of writing
+	lines  []string // of findings, if they are not printed as they are found
+	failed error    // the first of writing
 }
 
 func (v *verification) report() *reporter {
@@ -80,7 +83,7 @@ func (v *verification) report() *reporter {
 
 // print prints a line for people.
 func (r *reporter) print(format string, args ...any) {
-	if r.json || r.failed != nil {
+	if r.json || r.quiet || r.failed != nil {
 		return
 	}
 	r.clear()
@@ -104,8 +107,16 @@ func (r *reporter) find(f finding) {
 	if where != "" {
 		where = tensorfs.Printable(where) + ": "
 	}
+	if r.quiet && len(r.lines) < mostLines {
+		r.lines = append(r.lines, "  "+where+tensorfs.OneLine(f.Problem))
+	} else if r.quiet && len(r.lines) == mostLines {
+		r.lines = append(r.lines, "  ... (tensorfs verify "+printableName(r.model)+" lists all)")
+	}
 	r.print("%s%s\n", where, tensorfs.OneLine(f.Problem))
 }
+
+// mostLines is how many findings of each of several models are listed.
+const mostLines = 5
 
 // overflow adds a tensor that overflows.
 func (r *reporter) overflow(o overflow) {
@@ -229,6 +240,7 @@ var advices = []struct{ kind, advice string }{
 	{kindDigest, "fetch the files with wrong digests again"},
 	{kindHole, "the file was reserved and not filled, as by a download that has ended early: fetch it again"},
 	{kindZeros, "the file may have been reserved and not filled, as by a download that has ended early: fetch it again, or compare its digest with the one that the publisher states"},
+	{kindZerosInside, "what follows these weights in the file is there, so it was not left unfilled: compare its digest with the one that the publisher states"},
 	{kindUnread, "see to it that the files can be read and that nothing writes to them, and verify again"},
 	{kindList, "the list is damaged or of another model: fetch it again"},
 	{kindDifferent, "the model is not the one that the list was made of, or it is damaged: fetch it again if the list is right"},
@@ -238,7 +250,14 @@ var advices = []struct{ kind, advice string }{
 
 // advice says what to do about the findings.
 func (r *reporter) advice() string {
+	r.placeZeros()
 	for _, a := range advices {
+		if a.kind == kindZerosInside && r.zerosInside {
+			return a.advice
+		}
+		if a.kind == kindZeros && r.zerosInside {
+			continue
+		}
 		if slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Kind == a.kind }) {
 			return a.advice
 		}

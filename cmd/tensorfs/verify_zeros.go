@@ -89,6 +89,37 @@ func (r *reporter) checkZeros(m *tensorfs.Model, t *tensorfs.Tensor, c views.Cou
 	}
 }
 
+// kindZerosInside stands for kindZeros in the table of advices where numbers follow the zeros.
+const kindZerosInside = "zeros inside"
+
+// placeZeros finds out whether all tensors of zeros lie before others in their files: what is reserved and not filled is
+// 0 up to the end.
+func (r *reporter) placeZeros() {
+	zero := map[string]bool{}
+	for _, f := range r.Findings {
+		if f.Kind == kindZeros {
+			zero[f.Tensor] = true
+		}
+	}
+	type last struct {
+		end  int64
+		zero bool
+	}
+	ends := map[string]last{}
+	m := r.tree.Model
+	for i := range m.Tensors {
+		for _, x := range tensorfs.Extents(m.Tensors[i].Data) {
+			if end := x.Offset + x.Bytes; end > ends[x.File].end {
+				ends[x.File] = last{end, zero[m.Tensors[i].Name]}
+			}
+		}
+	}
+	r.zerosInside = len(zero) > 0
+	for _, l := range ends {
+		r.zerosInside = r.zerosInside && !l.zero
+	}
+}
+
 // knownDigests are the files of the model, by their names below source/, that are
 // compared with a digest.
 type knownDigests map[string]bool

@@ -30,6 +30,7 @@ type pageData struct {
 	Other     bool      `json:"other"`
 	OtherPath string    `json:"otherPath,omitempty"`
 	Facts     []string  `json:"facts"`
+	Metadata  []Meta    `json:"metadata"`
 	Findings  []Finding `json:"findings"`
 	Layers    int       `json:"layers"`
 	Kinds     []string  `json:"kinds"`
@@ -82,7 +83,7 @@ func (x *indexed[T]) of(key string, v T) int {
 
 // data lays the report out for the page.
 func (r *Report) data(title string) pageData {
-	d := pageData{Title: title, Path: r.Model, Other: r.Other != "", OtherPath: r.Other, Facts: r.Facts, Findings: r.Findings, Layers: r.Layers}
+	d := pageData{Title: title, Path: r.Model, Other: r.Other != "", OtherPath: r.Other, Facts: r.Facts, Metadata: r.Metadata, Findings: r.Findings, Layers: r.Layers}
 	var kinds, types indexed[string]
 	var shapes indexed[[]int64]
 	for _, k := range r.Kinds {

@@ -207,6 +207,12 @@
   document.title = data.title;
   by("title").textContent = data.title;
   for (const f of data.facts) by("facts").append(make("p", f));
+  for (const m of data.metadata || []) {
+    const row = make("tr");
+    row.append(make("th", m.key, { scope: "row" }), make("td", m.type), make("td", m.value));
+    by("entries").append(row);
+    by("metadata").hidden = false;
+  }
   const list = by("list"), named = new Map(data.cells.map((c) => [nameOf(c), c]));
   for (const f of data.findings) {
     const b = make("button", f.text, { type: "button" });

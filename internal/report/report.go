@@ -69,11 +69,21 @@ type Report struct {
 	Model    string    `json:"model"`
 	Other    string    `json:"other,omitempty"`
 	Facts    []string  `json:"facts"`
+	Metadata []Meta    `json:"metadata,omitempty"` // of the model, as far as it fits on a line
 	Layers   int       `json:"layers"`
 	Kinds    []string  `json:"kinds"`
 	Outside  []string  `json:"outside"`
 	Findings []Finding `json:"findings"`
 	Cells    []Cell    `json:"cells"`
+}
+
+// Meta is an entry of a model's metadata.
+type Meta struct {
+	Key    string `json:"key"`
+	Type   string `json:"type"`
+	Length int    `json:"length,omitempty"` // of an array
+	Value  string `json:"value"`            // in a line, perhaps only its beginning
+	Cut    bool   `json:"cut,omitempty"`    // whether it is only its beginning
 }
 
 // brief is the number of tensors above which a page has no histograms: it would have more

@@ -59,6 +59,9 @@ func (r *run) rank(p Pair, cols int64) (float64, error) {
 			return 0, named(p.Name, err)
 		}
 		for len(x) >= int(4*cols) {
+			if r.ctx.Err() != nil {
+				return 0, context.Cause(r.ctx)
+			}
 			var s [sketched]float64
 			for j := range cols {
 				d := float64(float32At(y[4*j:])) - float64(float32At(x[4*j:]))

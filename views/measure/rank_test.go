@@ -2,9 +2,12 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/tensorfs/tensorfs"
 )
 
 // TestRank plants differences of known ranks.
@@ -36,5 +39,25 @@ func TestRank(t *testing.T) {
 		if low, high := 0.8*float64(rank), 1.1*float64(rank); rank <= 8 && (got < low || got > high) || rank > 32 && got < MaxRank {
 			t.Errorf("rank %d is found as %.2f", rank, got)
 		}
+	}
+}
+
+// endsWork is data whose reading ends the work.
+type endsWork struct {
+	tensorfs.Data
+	end func()
+}
+
+func (e endsWork) ReadAt(b []byte, off int64) (int, error) {
+	defer e.end()
+	return e.Data.ReadAt(b, off)
+}
+
+// TestRankEnds holds that the numbers which were read already do not keep a rank going.
+func TestRankEnds(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	numbers := tensorfs.Bytes(make([]byte, 4*64*64))
+	if _, err := Rank(ctx, Pair{Name: "x", A: numbers, B: endsWork{numbers, stop}}, 64, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/report"
+	"github.com/tensorfs/tensorfs/internal/term"
+)
+
+const (
+	// firstValues is how many values of an array are shown.
+	firstValues = 6
+	// longestValue bounds a value in the report and, before it is cut for the screen, in info.
+	longestValue = 400
+)
+
+// metadataOf describes the metadata of a model whose keys a glob matches.
+func metadataOf(m *tensorfs.Model, glob string) ([]report.Meta, error) {
+	list := []report.Meta{}
+	for _, x := range m.Metadata {
+		ok, err := matchGlob(glob, x.Key)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if ok {
+			list = append(list, metaOf(x))
+		}
+	}
+	return list, nil
+}
+
+// metaOf describes an entry: its type, and its value as one line.
+func metaOf(x tensorfs.Meta) report.Meta {
+	if a, ok := x.Value.(tensorfs.Array); ok {
+		return arrayOf(x.Key, a)
+	}
+	entry := report.Meta{Key: x.Key, Type: metaType(x.Value)}
+	if text, ok := x.Value.(tensorfs.JSON); ok {
+		return ofJSON(entry, string(text))
+	}
+	text := string(bytes.TrimRight(x.AppendText(nil), "\n"))
+	entry.Value = shortText(text)
+	entry.Cut = entry.Value != text
+	return entry
+}
+
+// arrayOf describes an array by its length and first values.
+func arrayOf(key string, a tensorfs.Array) report.Meta {
+	entry := report.Meta{Key: key, Type: "array", Length: a.Len()}
+	kinds := "values"
+	var first []string
+	for v := range a.Values() {
+		if len(first) == 0 {
+			kinds = metaType(v)
+		}
+		if len(first) == firstValues {
+			entry.Cut = true
+			break
+		}
+		text := string(tensorfs.Meta{Value: v}.AppendJSON(nil))
+		first = append(first, shortText(text))
+	}
+	if a.Len() > 0 && kinds != "values" {
+		entry.Type = "array of " + kinds
+	}
+	if kinds == "string" && a.Len() != 1 {
+		kinds = "strings"
+	}
+	entry.Value = fmt.Sprintf("[%d %s]", a.Len(), kinds)
+	if len(first) > 0 {
+		entry.Value += " " + strings.Join(first, ", ")
+	}
+	if entry.Cut {
+		entry.Value += ", ..."
+	}
+	return entry
+}
+
+// ofJSON describes a value that is JSON text.
+func ofJSON(entry report.Meta, text string) report.Meta {
+	var list []json.RawMessage
+	switch {
+	case strings.HasPrefix(text, "["):
+		if json.Unmarshal([]byte(text), &list) != nil {
+			break
+		}
+		entry.Type, entry.Length, entry.Cut = "array", len(list), len(list) > firstValues
+		var first []string
+		for _, v := range list[:min(len(list), firstValues)] {
+			first = append(first, shortText(string(v)))
+		}
+		entry.Value = strings.TrimSuffix(fmt.Sprintf("[%s] %s", plural(len(list), "value"), strings.Join(first, ", ")), " ")
+		if entry.Cut {
+			entry.Value += ", ..."
+		}
+		return entry
+	case strings.HasPrefix(text, `"`):
+		var s string
+		if json.Unmarshal([]byte(text), &s) == nil {
+			text = string(bytes.TrimRight(tensorfs.Meta{Value: s}.AppendText(nil), "\n"))
+		}
+	}
+	entry.Value = shortText(text)
+	entry.Cut = entry.Value != text
+	return entry
+}
+
+// metaType names the type of a value.
+func metaType(v any) string {
+	switch v := v.(type) {
+	case string:
+		return "string"
+	case bool:
+		return "bool"
+	case float32:
+		return "f32"
+	case float64:
+		return "f64"
+	case tensorfs.Array:
+		return "array"
+	case tensorfs.JSON:
+		if v == "" {
+			return "json"
+		}
+		switch v[0] {
+		case '{':
+			return "object"
+		case '[':
+			return "array"
+		case '"':
+			return "string"
+		case 't', 'f':
+			return "bool"
+		case 'n':
+			return "null"
+		}
+		return "number"
+	}
+	return strings.NewReplacer("uint", "u", "int", "i").Replace(fmt.Sprintf("%T", v))
+}
+
+// shortText is a value that is not longer than a line of the report.
+func shortText(text string) string {
+	if len(text) <= longestValue {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestValue], "") + "..."
+}
+
+// printMetadata prints the entries of a model in columns.
+func printMetadata(stdout io.Writer, list []report.Meta) error {
+	w := bufio.NewWriter(stdout)
+	width := tableWidth(stdout)
+	key, kind := 0, 0
+	for _, x := range list {
+		key, kind = max(key, len([]rune(tensorfs.Printable(x.Key)))), max(kind, len(x.Type))
+	}
+	key = min(key, max(width/2, 20))
+	for _, x := range list {
+		name := tensorfs.Printable(x.Key)
+		if n := len([]rune(name)); n > key {
+			fmt.Fprintln(w, name)
+			name = ""
+		}
+		value := tensorfs.OneLine(x.Value)
+		if room := width - key - kind - 4; width < 1<<20 {
+			value = cutEnd(value, max(room, 12))
+		}
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-*s  %-*s  %s", key, name, kind, x.Type, value), " "))
+	}
+	return w.Flush()
+}
+
+// cutEnd is the beginning of a text that has no room.
+func cutEnd(text string, room int) string {
+	r := []rune(text)
+	if len(r) <= room {
+		return text
+	}
+	return string(r[:room-3]) + "..."
+}
+
+// metadataInfo is what info --metadata --json prints of a model.
+type metadataInfo struct {
+	Model    string        `json:"model"`
+	Path     string        `json:"path"`
+	Metadata []report.Meta `json:"metadata"`
+}
+
+// metadata prints the metadata of a model, or returns it for --json.
+func (o *infoOptions) printMetadataOf(stdout io.Writer, m *tensorfs.Model, named string, several bool) (any, error) {
+	list, err := metadataOf(m, o.metadata)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.json:
+		return metadataInfo{named, m.Path, list}, nil
+	case len(list) == 0 && len(m.Metadata) == 0:
+		return nil, fmt.Errorf("%s: it has no metadata", tensorfs.Printable(named))
+	case len(list) == 0:
+		return nil, fmt.Errorf("%s: no key matches %q; without it all %d are listed", tensorfs.Printable(named), o.metadata, len(m.Metadata))
+	}
+	if several {
+		if _, err := fmt.Fprintf(stdout, "%s\n", term.Shorten(tensorfs.Printable(named), max(term.Width(stdout), 60))); err != nil {
+			return nil, err
+		}
+	}
+	return nil, printMetadata(stdout, list)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/internal/rescue"
+	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/views/tree"
+)
+
+// verifyTarget is a model that verify was asked for, perhaps as one of a library.
+type verifyTarget struct {
+	name   string
+	listed *library.Model // nil for one that has a name of its own
+}
+
+// verifiedModel is what --json says of each of several models.
+type verifiedModel struct {
+	Model string `json:"model"`
+	Error string `json:"error,omitempty"` // why it was not verified
+	*verifyReport
+}
+
+// targets returns the models that arguments name. several says that they may be more than one: each is reported in
+// a line then.
+func (o *verifyOptions) targets(args []string) (list []verifyTarget, notes []string, several bool, err error) {
+	for _, arg := range args {
+		if !isLibrary(arg) {
+			list = append(list, verifyTarget{name: arg})
+			continue
+		}
+		l, err := library.Open(arg, library.Options{Skip: isOurs})
+		if err != nil {
+			return nil, nil, false, err
+		}
+		now := l.Now()
+		if len(now.Models) == 0 && !slices.Contains(library.Stores, arg) { // opening it as a model says what it is
+			list = append(list, verifyTarget{name: arg})
+			continue
+		}
+		several = true
+		for _, m := range now.Models {
+			list = append(list, verifyTarget{m.Call, m})
+		}
+		notes = append(notes, now.Warnings...)
+		if len(now.Models) == 0 {
+			notes = append(notes, "no models in "+tensorfs.Printable(arg))
+		}
+	}
+	return list, notes, several || len(args) > 1, nil
+}
+
+// isLibrary reports whether an argument names a store, or a folder of several models.
+func isLibrary(name string) bool {
+	if slices.Contains(library.Stores, name) {
+		return true
+	}
+	return !formats.IsName(name) && source.HasDir(name) && !library.Single(name, library.Options{Skip: isOurs})
+}
+
+// several verifies models one after another. One that cannot be opened, or has findings, does not end it.
+func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []verifyTarget, notes []string) error {
+	stdout := cmd.OutOrStdout()
+	all := []verifiedModel{}
+	sound, found, failed := 0, 0, 0
+	for _, note := range notes {
+		if !o.json {
+			if _, err := fmt.Fprintf(stdout, "note: %s\n", tensorfs.OneLine(note)); err != nil {
+				return err
+			}
+		}
+	}
+	for i, target := range list {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted after %d of %s", i, plural(len(list), "model"))
+		}
+		r, err := o.oneOf(ctx, cmd, target)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("interrupted after %d of %s; %w", i, plural(len(list), "model"), err)
+		}
+		name := printableName(target.name)
+		one := verifiedModel{Model: name}
+		var lines []string
+		switch {
+		case err != nil:
+			failed++
+			one.Error = errorLine(err, nil)
+			lines = []string{fmt.Sprintf("%s: not verified: %s", name, strings.TrimPrefix(one.Error, name+": "))}
+		case len(r.Findings) > 0:
+			found++
+			one.verifyReport = &r.verifyReport
+			lines = append([]string{fmt.Sprintf("%s: %s; %s", name, plural(len(r.Findings), "finding"), r.advice())}, r.lines...)
+		default:
+			sound++
+			one.verifyReport = &r.verifyReport
+			lines = []string{fmt.Sprintf("%s: ok, %s and %s read, %s", name, plural(r.Tensors, "tensor"), plural(r.Files, "digest"), size(r.Bytes))}
+		}
+		all = append(all, one)
+		if o.json {
+			continue
+		}
+		for _, line := range lines {
+			if _, err := fmt.Fprintln(stdout, line); err != nil {
+				return err
+			}
+		}
+	}
+	if o.json {
+		if err := printJSON(stdout, all); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprintf(stdout, "%s: %d ok, %d with findings, %d not verified\n", plural(len(list), "model"), sound, found, failed); err != nil {
+		return err
+	}
+	if found+failed > 0 {
+		return reported{errors.New("not all models are sound")}
+	}
+	return nil
+}
+
+// oneOf verifies one of several models and returns what was found.
+func (o *verifyOptions) oneOf(ctx context.Context, cmd *cobra.Command, target verifyTarget) (r *reporter, err error) {
+	defer rescue.To(&err, printableName(target.name))
+	var t *tree.Tree
+	var notes []string
+	if target.listed == nil {
+		t, notes, err = o.openNoting(target.name)
+	} else { // never from elsewhere
+		o.keepInside = true
+		t, err = o.openListed(target.listed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer t.Model.Close()
+	v := &verification{tree: t, model: target.name, notes: append([]string{}, notes...), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), quiet: true}
+	r = v.report()
+	if err := r.run(ctx, valueJobs(t, o.checked.Tree.Views, r)); err != nil {
+		return nil, err
+	}
+	r.noteUncompared(t.Model)
+	return r, nil
+}
