@@ -119,7 +119,7 @@ var rules = map[string]rule{
 	"cmd/tensorfs":                       {"all", "all", "it introduces the packages to each other"},
 
 	"metal":                     {"root internal/source internal/cache internal/parallel internal/export formats formats/config formats/exported formats/models formats/names formats/safetensors views views/tree views/tree/whole views/tree/whole/hfdir", "all", "it puts what views, and hf/ and mlx/, give of a model into buffers, in the process that uses them; how models are mounted is not its business"},
-	"metal/capi":                {"root internal/parallel formats/config formats/models formats/remote views metal", "internal/testing/testmount internal/testing/testoptions internal/testing/testtree formats/models", "the C interface is the loader's, with the files of a tree and the models of servers, for programs that cannot call Go; of root it has data and what errors mean"},
+	"metal/capi":                {"root internal/parallel formats/config formats/models formats/remote views metal", "internal/testing/testmount internal/testing/testoptions internal/testing/testtree", "the C interface is the loader's, with the files of a tree and the models of servers, for programs that cannot call Go; of root it has data and what errors mean"},
 	"internal/testing/testhost": {"metal", "", "it is a device as any other"},
 	"internal/testing/testtree": {"", "", "it writes a tree as a mount shows it, so it must not come from the code that makes mounts"},
 

@@ -106,20 +106,26 @@ func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) 
 	if err != nil {
 		return nil, err
 	}
-	views, err := list(o.views, o.n_views, "views")
-	if err != nil {
-		return nil, err
-	}
-	adapters, err := list(o.lora, o.n_lora, "lora")
-	if err != nil {
-		return nil, err
-	}
 	opts := metal.Options{CacheDir: C.GoString(o.cache_dir), I2S: C.GoString(o.i2s)}
-	for _, v := range views {
-		opts.Views = append(opts.Views, C.GoString(v))
-	}
-	for _, a := range adapters {
-		opts.LoRA = append(opts.LoRA, C.GoString(a))
+	for _, array := range []struct {
+		at   *C.tensorfs_string
+		n    C.size_t
+		what string
+		take func(text string) error
+	}{
+		{o.views, o.n_views, "views", appendTo(&opts.Views)},
+		{o.lora, o.n_lora, "lora", appendTo(&opts.LoRA)},
+		{o.options, o.n_options, "options", opts.Convert.Take},
+	} {
+		texts, err := list(array.at, array.n, array.what)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range texts {
+			if err := array.take(C.GoString(t)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	opts.TreeOnly = o.tree_only != 0
 	if o.remote != 0 || o.offline != 0 || o.cache_size != 0 {
@@ -141,6 +147,11 @@ func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) 
 		return nil, errors.Join(err, opts.Device.Close())
 	}
 	return &loader{Loader: opened, device: opts.Device, known: map[string]any{}}, nil
+}
+
+// appendTo returns a function that appends to a list.
+func appendTo(list *[]string) func(string) error {
+	return func(text string) error { *list = append(*list, text); return nil }
 }
 
 // remoteOptions are those of a model that may be on a server.

@@ -16,7 +16,9 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/testing/testmount"
+	"github.com/tensorfs/tensorfs/internal/testing/testoptions"
 	"github.com/tensorfs/tensorfs/internal/testing/testtree"
 	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/views"
@@ -198,6 +200,38 @@ func TestC(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(out[2:], "\n"), strings.Join(test.lines, "\n"))
 			}
 		})
+	}
+}
+
+// A C program has the options of the commands: the same bytes, and the same messages.
+func TestOptions(t *testing.T) {
+	program := compile(t, "testdata/options.c", sanitizers(t)...)
+	run := func(c testoptions.Case) string {
+		return strings.TrimSpace(output(t, exec.Command(program, append([]string{c.File, c.Model}, c.Options...)...)))
+	}
+	for _, c := range testoptions.Cases(t) {
+		m, err := models.Open(c.Model, models.Options{Convert: c.Convert(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := testoptions.Read(t, m, c.File)
+		if got, want := run(c), fmt.Sprintf("%d %016x", len(b), fnv1a(b)); got != want {
+			t.Errorf("%s %q: %s, want %s", c.Model, c.Options, got, want)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, c := range testoptions.Wrongs(t) {
+		status := map[bool]string{true: "2 ", false: ""}[c.Always] // TENSORFS_INVALID
+		if got := run(c.Case); !strings.HasPrefix(got, status) || !strings.Contains(got, " "+c.Message) {
+			t.Errorf("%q: %s, want %s", c.Options, got, c.Message)
+		}
+	}
+	for option, want := range map[string]string{"gguf_type=q4_0": `2 "gguf_type" is not an option of a model; did you mean gguf-type?`, "set": "2 --set: it wants a value"} {
+		if got := run(testoptions.Case{Model: golden, File: "index.json", Options: []string{option}}); got != want {
+			t.Errorf("%s: %s, want %s", option, got, want)
+		}
 	}
 }
 

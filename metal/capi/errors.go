@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/metal"
 )
 
@@ -31,6 +32,7 @@ var statuses = []struct {
 	status C.tensorfs_status
 }{
 	{errInvalid, C.TENSORFS_INVALID},
+	{models.ErrOption, C.TENSORFS_INVALID},
 	{metal.ErrAbsent, C.TENSORFS_ABSENT},
 	{errNotLoaded, C.TENSORFS_ABSENT},
 	{metal.ErrNoDevice, C.TENSORFS_NO_DEVICE},

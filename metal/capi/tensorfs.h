@@ -1,5 +1,5 @@
 /*
- * tensorfs.h: the tensors of a model, as memory and as Metal buffers. Version 1.3.
+ * tensorfs.h: the tensors of a model, as memory and as Metal buffers. Version 1.4.
  *
  *     tensorfs_error *error = NULL;
  *     tensorfs_loader *model = tensorfs_open("model.gguf", &error);
@@ -69,7 +69,7 @@
 #include <stdint.h>
 
 #define TENSORFS_VERSION_MAJOR 1
-#define TENSORFS_VERSION_MINOR 3
+#define TENSORFS_VERSION_MINOR 4
 #define TENSORFS_VERSION_PATCH 0
 #define TENSORFS_VERSION \
 	(TENSORFS_VERSION_MAJOR * 1000000 + TENSORFS_VERSION_MINOR * 1000 + TENSORFS_VERSION_PATCH)
@@ -175,6 +175,14 @@ typedef struct tensorfs_open_options {
 	/* Since 1.2. */
 	const tensorfs_string *TENSORFS_NULLABLE lora; /* an array of adapters to apply, in order, as --lora of the commands: "DIR:0.5" */
 	size_t n_lora;
+
+	/* Since 1.4. An array of the commands' options about gguf/, hf/ and mlx/, without their dashes:
+	 * "gguf-type=q4_k_m", "pure", "tensor-type=PATTERN=TYPE", "requantise", "imatrix=FILE", "mlx-bits=4",
+	 * "mlx-group=64", "mlx-mode=MODE", "mlx-recipe=RECIPE", "mlx-device=cpu", "dequantise", "mmproj=FILE",
+	 * "mmproj=none", "set=KEY=VALUE", "set=KEY=@FILE", "unset=KEY". They have the commands' checks and messages.
+	 * The views "hf" and "mlx", and the files of tensorfs_files, follow them. */
+	const tensorfs_string *TENSORFS_NULLABLE options;
+	size_t n_options;
 } tensorfs_open_options;
 
 /* Called with bytes while a set is loaded. Another result than 0 cancels. */

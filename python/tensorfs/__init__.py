@@ -14,7 +14,7 @@ converted when it is asked for. NumPy and torch are imported only where a functi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
 from ._files import File, Files
@@ -33,15 +33,29 @@ __all__ = [
 def open(
     model: Union[str, os.PathLike], views: Optional[Iterable[str]] = None, offline: bool = False, cache: Union[str, os.PathLike, None] = None,
     cache_size: int = 0, max_memory: int = 0, i2s: Optional[str] = None, lora: Optional[Iterable[Union[str, os.PathLike]]] = None,
+    gguf_type: Optional[str] = None, pure: bool = False, tensor_type: Union[Mapping[str, str], Iterable[str], None] = None, requantise: bool = False,
+    imatrix: Union[str, os.PathLike, None] = None, mlx_bits: Union[int, str, None] = None, mlx_group: Union[int, str, None] = None,
+    mlx_mode: Optional[str] = None, mlx_recipe: Optional[str] = None, mlx_device: Optional[str] = None, dequantise: bool = False,
+    mmproj: Union[str, os.PathLike, None] = None, set: Optional[Mapping[str, Any]] = None, unset: Optional[Iterable[str]] = None,
 ) -> Model:  # fmt: skip
     """Opens a model: a path, or a name such as hf:ORG/NAME, ollama:NAME or https://HOST/PATH.
 
     lora are adapters to apply, in order, as --lora of the program: "DIR", "DIR:0.5" or "hf:ORG/NAME".
 
     views are those to have, as the program's option; offline asks no server; cache is the directory of converted tensors; cache_size bounds what remote
-    models may take on the disk, in bytes, and below 0 nothing is kept there; max_memory bounds what is converted into memory."""
-    adapters = None if lora is None else list(lora)
-    return Model(model, views=views, offline=offline, cache=cache, cache_size=cache_size, max_memory=max_memory, i2s=i2s, lora=adapters)
+    models may take on the disk, in bytes, and below 0 nothing is kept there; max_memory bounds what is converted into memory.
+
+    The other options have the names, values and messages of the program's: gguf_type="q4_k_m" (with pure, tensor_type, imatrix, requantise) is the type of
+    files["gguf/model.gguf"]; mlx_bits=4 (with mlx_group, mlx_mode, mlx_recipe, mlx_device) that of the view mlx and of files in mlx/; dequantise gives
+    plain numbers in hf and mlx; mmproj is the file of the vision tower, or "none"; set={"KEY": value} and unset=["KEY"] change keys, and a pathlib.Path
+    as a value is a file that has the text."""
+    several = {"lora": lora, "tensor_type": tensor_type, "unset": unset}
+    lists = {name: value if value is None or isinstance(value, (str, Mapping)) else list(value) for name, value in several.items()}
+    return Model(
+        model, views=views, offline=offline, cache=cache, cache_size=cache_size, max_memory=max_memory, i2s=i2s, gguf_type=gguf_type, pure=pure,
+        requantise=requantise, imatrix=imatrix, mlx_bits=mlx_bits, mlx_group=mlx_group, mlx_mode=mlx_mode, mlx_recipe=mlx_recipe, mlx_device=mlx_device,
+        dequantise=dequantise, mmproj=mmproj, set=set, **lists,
+    )  # fmt: skip
 
 
 def stat(model: Union[str, os.PathLike, Model], name: Optional[str] = None) -> Any:

@@ -74,7 +74,7 @@ class OpenOptions(c.Structure):
         ("size", c.c_size_t), ("device", c.c_int), ("metal_device", c.c_void_p), ("views", c.POINTER(c.c_char_p)), ("n_views", c.c_size_t),
         ("offset_align", c.c_uint64), ("tail_pad", c.c_uint64), ("max_memory", c.c_uint64), ("cache_dir", c.c_char_p), ("cache_limit", c.c_uint64),
         ("i2s", c.c_char_p), ("tree_only", c.c_int), ("remote", c.c_int), ("offline", c.c_int), ("cache_size", c.c_int64),
-        ("lora", c.POINTER(c.c_char_p)), ("n_lora", c.c_size_t),
+        ("lora", c.POINTER(c.c_char_p)), ("n_lora", c.c_size_t), ("options", c.POINTER(c.c_char_p)), ("n_options", c.c_size_t),
     ]  # fmt: skip
 
 

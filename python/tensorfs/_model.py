@@ -220,7 +220,7 @@ def _reopen(name: str, options: dict[str, Any]) -> Model:
 
 def _options(
     views: Optional[Iterable[str]] = None, offline: bool = False, cache: Union[str, os.PathLike, None] = None, cache_size: int = 0,
-    max_memory: int = 0, i2s: Optional[str] = None, lora: Optional[Iterable[Union[str, os.PathLike]]] = None,
+    max_memory: int = 0, i2s: Optional[str] = None, lora: Optional[Iterable[Union[str, os.PathLike]]] = None, **convert: Any,
 ) -> _lib.OpenOptions:  # fmt: skip
     o = _lib.OpenOptions(c.sizeof(_lib.OpenOptions), 1, remote=1, offline=int(offline), cache_size=cache_size, max_memory=max_memory)
     if views is not None:
@@ -231,7 +231,36 @@ def _options(
     if lora is not None:
         adapters = [_lib.path(a, "the adapter") for a in lora]
         o.lora, o.n_lora = (c.c_char_p * len(adapters))(*adapters), len(adapters)
+    texts = [encoded(text, name) for name, value in convert.items() for text in _option(name, value)]
+    if texts:
+        o.options, o.n_options = (c.c_char_p * len(texts))(*texts), len(texts)
     return o
+
+
+def _option(name: str, value: Any) -> Iterator[str]:
+    """An option of the program as the library takes it, "gguf-type=q4_k_m": a list or a dictionary gives it several times."""
+    flag = name.replace("_", "-")
+    if value is None or value is False:
+        return
+    if value is True:
+        yield flag
+    elif isinstance(value, Mapping):
+        for key, v in value.items():
+            if "=" in key:
+                raise _lib.Invalid(f"{name}: the key {key!r} has an equals sign")
+            yield f"{flag}={key}={'@' if isinstance(v, os.PathLike) else ''}{_written(v)}"
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            yield f"{flag}={_written(v)}"
+    else:
+        yield f"{flag}={_written(value)}"
+
+
+def _written(value: Any) -> str:
+    """A value as a command line has it."""
+    if isinstance(value, (bytes, os.PathLike)):
+        return os.fsdecode(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class View(Mapping):

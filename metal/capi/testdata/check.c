@@ -320,7 +320,15 @@ static void mistakes(tensorfs_loader *model) {
 	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_INVALID, "2 views");
 	later.known.n_views = 0, later.known.n_lora = 3;
 	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_INVALID, "3 lora");
-	later.known.n_lora = 0;
+	later.known.n_lora = 0, later.known.n_options = 1;
+	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_INVALID, "1 options");
+	later.known.n_options = 0;
+
+	/* Options of version 1.3 have none. */
+	later.known.options = (const tensorfs_string *)8, later.known.n_options = 1;
+	later.known.size = offsetof(tensorfs_open_options, options);
+	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_NOT_FOUND, "/nonexistent");
+	later.known.options = NULL, later.known.n_options = 0, later.known.size = sizeof later.known;
 #ifndef __APPLE__
 	later.known.device = TENSORFS_DEVICE_METAL, later.known.n_views = 0;
 	FAILS(tensorfs_open_with("/nonexistent", &later.known, &error), NULL, TENSORFS_NO_DEVICE, "TENSORFS_DEVICE_HOST");
