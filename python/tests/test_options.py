@@ -11,10 +11,9 @@ import tensorfs
 TABLES = DATA.parent / "formats/models/testdata"
 
 
-def lines(table, pair=""):
-    for line in (TABLES / table).read_text().splitlines():
-        if not line.startswith("#"):
-            yield line.replace("TESTDATA", str(DATA)).replace("PAIR", str(pair)).split("\t")
+def lines(table):
+    text = (TABLES / table).read_text().replace("TESTDATA", str(DATA))
+    return [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
 
 
 def keywords(options):
@@ -47,7 +46,7 @@ def pair(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("model, options, file", lines("options.tsv", "PAIR"))
+@pytest.mark.parametrize("model, options, file", lines("options.tsv"))
 def test_option(model, options, file, pair, tmp_path):
     model, options = model.replace("PAIR", str(pair)), options.replace("PAIR", str(pair))
     program("export", model, tmp_path / "tree", file, *("--" + o for o in options.split()))
