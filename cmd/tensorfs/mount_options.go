@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/near"
 )
 
 // envOption begins options that set a variable of the server: env.HF_HOME=/srv/hf.
@@ -41,18 +42,27 @@ func (o *mountOptions) takeOptions() (extra []string, err error) {
 	if err := contradiction(o.set); err != nil {
 		return nil, err
 	}
-	extra = slices.DeleteFunc(extra, func(opt string) bool {
+	unknown := func(opt string) bool {
 		_, err := mounts.CheckOptions([]string{opt})
-		return o.sloppy && errors.Is(err, mounts.ErrUnknownOption)
-	})
-	extra, err = mounts.CheckOptions(extra)
+		return errors.Is(err, mounts.ErrUnknownOption)
+	}
+	if o.sloppy {
+		extra = slices.DeleteFunc(extra, unknown)
+	}
+	useful, err := mounts.CheckOptions(extra)
 	if errors.Is(err, mounts.ErrUnknownOption) {
-		err = fmt.Errorf("%w; known are %s, and those of mount(8) itself", err, strings.Join(optionNames(o.set), ", "))
+		known := optionNames(o.set)
+		key, _, _ := strings.Cut(extra[slices.IndexFunc(extra, unknown)], "=")
+		if meant := near.Names(key, known, 1); len(meant) > 0 {
+			err = fmt.Errorf("%w; %s", err, near.Question(meant))
+		} else {
+			err = fmt.Errorf("%w; known are %s, and those of mount(8) itself", err, strings.Join(known, ", "))
+		}
 	}
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return extra, nil
+	return useful, nil
 }
 
 // setFlag sets a flag as if it had been on the command line.

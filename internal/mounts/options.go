@@ -105,8 +105,8 @@ var mountOptions = map[string]optionUse{
 	"silent": optIgnored, "loud": optIgnored, "iversion": optIgnored, "noiversion": optIgnored, "mand": optIgnored, "nomand": optIgnored,
 	"nosymfollow": optFlag, "symfollow": optIgnored,
 	"context": optContext, "fscontext": optContext, "defcontext": optContext, "rootcontext": optContext,
-	"kernel_cache": optIgnored, // once an option of libfuse, always on here
-	"allow_other":  optData, "default_permissions": optData,
+	"kernel_cache": optIgnored, "big_writes": optIgnored, "async_read": optIgnored, // once options of libfuse, always on here
+	"allow_other": optData, "default_permissions": optData,
 	"uid": optValue, "gid": optValue, "umask": optValue,
 }
 

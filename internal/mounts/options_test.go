@@ -10,7 +10,7 @@ import (
 // TestCheckOptions: what is done with options of fstab.
 func TestCheckOptions(t *testing.T) {
 	for opt, want := range map[string]string{
-		"kernel_cache": "", "x-systemd.automount": "", "_netdev": "", "noatime": "", "umask=0": "", "uid=0": "", "allow_other": "",
+		"kernel_cache": "", "big_writes": "", "async_read": "", "x-systemd.automount": "", "_netdev": "", "noatime": "", "umask=0": "", "uid=0": "", "allow_other": "",
 		"nonsense": `unknown mount option "nonsense"`, "uid": `unknown mount option "uid"`, "ro=1": "unknown", "context": "unknown", "context=": "unknown", `context=""`: "unknown", "remount": "cannot be changed",
 		"context=system_u:object_r:container_file_t:s0": "", "nosymfollow": "", "iversion": "", "mand": "",
 		"uid=root": "the number that id -u prints", "gid=-1": "id -g", "umask=8": "octal", "umask=7777": "octal",
