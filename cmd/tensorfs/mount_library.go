@@ -67,7 +67,7 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 		return nil, err
 	}
 	shown, waits := conceal.Name(name), isRemote(t.Model)
-	if waits {
+	if waits && t.Model.Name != "" { // a recipe has no name of its own
 		shown = t.Model.Name
 	}
 	options := fs.Options{FsName: withAdapters(shown, t.Model), Waits: waits, Check: t.Model.Check, ModTime: t.Model.ModTime, Warm: warmer.status()}

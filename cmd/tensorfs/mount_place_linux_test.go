@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // Each mount without a mount point has a directory of its own below the one that all have: a store, a model, and
@@ -101,5 +102,23 @@ func TestPlaceOfOthers(t *testing.T) {
 				t.Errorf("%d, %q, %q; want %q", code, out, stderr, c.want)
 			}
 		})
+	}
+}
+
+// TestMountOfMerge holds that the mount of a merge is called after its recipe.
+func TestMountOfMerge(t *testing.T) {
+	needFUSE(t)
+	dir := t.TempDir()
+	b, err := os.ReadFile(ggufDir + "llama-xs.f16.gguf")
+	must(t, err)
+	recipe := filepath.Join(dir, "recipe.yml")
+	must(t, testmodel.Write(dir, map[string][]byte{
+		"a.gguf": b, "b.gguf": b, "recipe.yml": []byte("merge_method: linear\nmodels:\n  - model: ./a.gguf\n    parameters: {weight: 1}\n  - model: ./b.gguf\n    parameters: {weight: 1}\n"),
+	}))
+	at := mounted(t, recipe)
+	m, err := mounts.At(at)
+	must(t, err)
+	if m == nil || m.Source != recipe {
+		t.Errorf("%+v, want the source %s", m, recipe)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs/internal/term"
 )
@@ -47,7 +46,7 @@ func (t *table) print(w io.Writer, width int) {
 	widths := make([]int, len(t.right))
 	for _, r := range t.rows {
 		for k, text := range r.cells {
-			n := utf8.RuneCountInString(text)
+			n := term.Cells(text)
 			if t.widest > 0 {
 				n = min(n, t.widest)
 			}
@@ -78,10 +77,10 @@ func (t *table) print(w io.Writer, width int) {
 // row writes a row, broken between cells where it does not fit.
 func (t *table) row(w io.Writer, cells []string, widths []int, indent, width int) {
 	var line strings.Builder
-	length := 0 // in characters
+	length := 0 // in columns
 	put := func(text string) {
 		line.WriteString(text)
-		length += utf8.RuneCountInString(text)
+		length += term.Cells(text)
 	}
 	end := func() {
 		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
@@ -89,7 +88,7 @@ func (t *table) row(w io.Writer, cells []string, widths []int, indent, width int
 		length = 0
 	}
 	if t.right[0] {
-		put(strings.Repeat(" ", max(widths[0]-utf8.RuneCountInString(cells[0]), 0)))
+		put(strings.Repeat(" ", max(widths[0]-term.Cells(cells[0]), 0)))
 	}
 	put(cells[0])
 	if len(cells) > 1 && length > widths[0] {
@@ -104,7 +103,7 @@ func (t *table) row(w io.Writer, cells []string, widths []int, indent, width int
 		}
 		pad := at + columnGap - length
 		if t.right[k+1] {
-			pad += n - utf8.RuneCountInString(text)
+			pad += n - term.Cells(text)
 		}
 		put(strings.Repeat(" ", max(pad, columnGap)) + text)
 		at += columnGap + n

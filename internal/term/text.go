@@ -8,11 +8,10 @@ import (
 // cut marks where text was left out.
 const cut = "..."
 
-// Shorten returns text of at most width characters: of longer text the middle is
+// Shorten returns text of at most width columns: of longer text the middle is
 // left out, because paths differ at the end and say where they are at the beginning.
 func Shorten(s string, width int) string {
-	n := utf8.RuneCountInString(s)
-	if n <= width {
+	if Cells(s) <= width {
 		return s
 	}
 	if width <= len(cut) {
@@ -20,8 +19,30 @@ func Shorten(s string, width int) string {
 	}
 	keep := width - len(cut)
 	tail := min(keep, max(keep/2, 24))
-	r := []rune(s)
-	return string(r[:keep-tail]) + cut + string(r[n-tail:])
+	return first(s, keep-tail) + cut + last(s, tail)
+}
+
+// first returns the beginning of a text that fits into some columns.
+func first(s string, width int) string {
+	n := 0
+	for i, r := range s {
+		if n += runeCells(r); n > width {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// last returns the end of a text that fits into some columns.
+func last(s string, width int) string {
+	for n, at := 0, len(s); at > 0; {
+		r, size := utf8.DecodeLastRuneInString(s[:at])
+		if n += runeCells(r); n > width {
+			return s[at:]
+		}
+		at -= size
+	}
+	return s
 }
 
 // Wrap breaks text at its spaces into at most rows lines of at most width
@@ -34,7 +55,7 @@ func Wrap(s string, width, rows int) (lines []string) {
 		if rows > 0 {
 			word = Shorten(word, width)
 		}
-		n := utf8.RuneCountInString(word)
+		n := Cells(word)
 		switch {
 		case line == "":
 			line, left = word, width-n
@@ -47,11 +68,11 @@ func Wrap(s string, width, rows int) (lines []string) {
 			line, left = word, width-n
 			continue
 		}
-		for room := width - len(cut) - 1; utf8.RuneCountInString(line) > room; {
+		for room := width - len(cut) - 1; Cells(line) > room; {
 			if at := strings.LastIndexByte(line, ' '); at > 0 {
 				line = line[:at]
 			} else {
-				line = string([]rune(line)[:room])
+				line = first(line, room)
 			}
 		}
 		return append(lines, strings.TrimRight(line, " ,;:")+" "+cut)
