@@ -204,11 +204,23 @@ func (s *Model) checkField(name string, modelType any, raw jsonobj.Raw, v any) {
 		return
 	case name == "layer_types" && s.class != nil && s.reads != nil && s.reads.Has("sliding_window") && s.areWindows(v): // see noteWindow
 		return
+	case s.repeatsEpsilon(last, v):
+		return
 	case s.reads == nil && !saysNothing(last, v), s.reads != nil && s.reads.Has(last) && !isDefault(s.reads.Default(of, last), raw, v):
 		s.refuse("%s is %s, and what it means for a model of %s is not known", tensorfs.Quote(name), Shown(v), s.arch.GGUF)
 	case s.reads == nil, !s.reads.Has(last):
 		s.unread = append(s.unread, name)
 	}
+}
+
+// repeatsEpsilon reports whether a field is another spelling of the epsilon of norms that the file has.
+func (s *Model) repeatsEpsilon(name string, v any) bool {
+	x, ok := finite(v)
+	return ok && slices.ContainsFunc([]string{"rms_norm_eps", "layer_norm_eps"}, func(fact string) bool {
+		return s.known[fact] == x && slices.ContainsFunc([]string{"rms_norm_eps", "layer_norm_eps"}, func(other string) bool {
+			return slices.Contains(architectures.FactOf(other).Fields, name)
+		})
+	})
 }
 
 // areWindows reports whether layers see everything or the window that config.json states, and nothing else. Without a
