@@ -30,10 +30,10 @@ func mistake(file string, line int, format string, args ...any) error {
 var knownWords = strings.Fields(`
 	makes prefix mlx bare first layer last next dropped varies sizes implied
 	class writes gguf when where answers only known refuse rope keys needs vocab config heads ends check agree mlx_agree
-	tower rows types beside text tokens marked`)
+	tower rows types beside joined text tokens marked`)
 
 // ownWords are those that a block does not have of the one that it is like.
-var ownWords = []string{"class", "writes", "gguf", "when", "where", "answers", "bare", "beside", "text", "tokens", "marked"}
+var ownWords = []string{"class", "writes", "gguf", "when", "where", "answers", "bare", "beside", "joined", "text", "tokens", "marked"}
 
 // tensorWords are those about tensors.
 var tensorWords = []string{"prefix", "mlx", "bare", "first", "layer", "last", "next", "dropped", "varies", "sizes", "implied"}

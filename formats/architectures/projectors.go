@@ -26,6 +26,9 @@ type Projector struct {
 	// then; fields that are the number of a token.
 	Beside, Text, Tokens map[string]string
 
+	// Joined are the classes of directories whose experts of a layer are one tensor, and gates and ups of them in one.
+	Joined []string
+
 	// Marked is a tensor by which a file that names another projector is known to be of this
 	// one: the tensor by the projector's name.
 	Marked map[string]string
@@ -65,6 +68,9 @@ func readProjectors(file, text string) (all []*Projector, err error) {
 				name, value, _ := strings.Cut(x.Text, "=")
 				(*to)[name] = value
 			}
+		}
+		for _, x := range a.words["joined"] {
+			p.Joined = append(p.Joined, x.Text)
 		}
 		all = append(all, p)
 	}

@@ -131,7 +131,9 @@ func (k *kind) files(m *tensorfs.Model, opts whole.Options) (*whole.Files, error
 	}
 	t, whyNot := k.tower(m, opts)
 	if t != nil {
-		t.join(&r)
+		if err := t.join(&r); err != nil {
+			return nil, err
+		}
 	}
 	weights, err := safetensors.Compose([][2]string{{"format", k.format}}, r.List)
 	if err != nil {

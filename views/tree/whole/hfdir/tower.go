@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
@@ -92,19 +94,69 @@ func makeTower(m, file *tensorfs.Model) (*tower, error) {
 }
 
 // join puts the tower into a directory of the language model.
-func (t *tower) join(r *result) {
+func (t *tower) join(r *result) error {
+	r.Types = maps.Clone(r.Types)
+	if t.about.Joins() {
+		if err := joinExperts(r); err != nil {
+			return err
+		}
+	}
 	for i := range r.List {
 		r.List[i].Name = t.about.TextName(r.List[i].Name)
 	}
 	r.List = append(r.List, t.made.List...)
 	slices.SortStableFunc(r.List, func(a, b safetensors.Stored) int { return cmp.Compare(b.DType.Bits(), a.DType.Bits()) })
-	r.Types = maps.Clone(r.Types)
 	for name, n := range t.made.Types {
 		r.Types[name] += n
 	}
 	r.Exact = r.Exact && t.made.Exact
 	r.Notes = slices.Concat(r.Notes, []string{t.note}, t.made.Notes)
 	r.Left = whole.Towers{whole.Audio: r.Left[whole.Audio]}
+	return nil
+}
+
+// joinExperts makes one tensor of the experts of each layer that are apart: their gates and ups, and their downs.
+func joinExperts(r *result) error {
+	const middle = ".experts."
+	parts := map[string][]safetensors.Stored{} // by the name of the tensor, each expert's gate before its up
+	var list []safetensors.Stored
+	for _, x := range r.List {
+		layer, rest, found := strings.Cut(x.Name, middle)
+		number, module, _ := strings.Cut(rest, ".")
+		expert, err := strconv.Atoi(number)
+		at, ok := map[string]int{"gate_proj.weight": 2 * expert, "up_proj.weight": 2*expert + 1, "down_proj.weight": expert}[module]
+		if !found || err != nil || !ok {
+			list = append(list, x)
+			continue
+		}
+		name := layer + middle + "down_proj"
+		if module != "down_proj.weight" {
+			name = layer + middle + "gate_up_proj"
+		}
+		for len(parts[name]) <= at {
+			parts[name] = append(parts[name], safetensors.Stored{})
+		}
+		parts[name][at] = x
+	}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		all := parts[name]
+		first, experts := all[0], int64(len(all))
+		rows := int64(1)
+		if strings.HasSuffix(name, "gate_up_proj") {
+			rows, experts = 2, experts/2
+		}
+		var data []tensorfs.Data
+		for _, x := range all {
+			if x.Data == nil || x.DType != first.DType || !slices.Equal(x.Shape, first.Shape) || len(x.Shape) != 2 {
+				return fmt.Errorf("%s would be made of tensors of several types or shapes", tensorfs.Quote(name))
+			}
+			data = append(data, x.Data)
+		}
+		list = append(list, safetensors.Stored{Name: name, DType: first.DType, Shape: []int64{experts, rows * first.Shape[0], first.Shape[1]}, Data: tensorfs.Concat(data...)})
+		r.Types[first.DType.String()] -= len(all) - 1
+	}
+	r.List = list
+	return nil
 }
 
 // config makes config.json of that of the language model.

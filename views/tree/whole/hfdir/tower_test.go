@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/views/tree/whole"
@@ -207,5 +209,60 @@ func TestTowerOfOllama(t *testing.T) {
 	f = hfdir.HF(m, whole.Options{Projector: func(*tensorfs.Model) (*tensorfs.Model, string, error) { return nil, "", whole.ErrNoTower }})
 	if f.Tensors != 80 || !strings.Contains(f.Left[whole.Vision], "no vision tower is wanted") {
 		t.Errorf("%s", f.Describe())
+	}
+}
+
+// TestTowersOfExperts makes hf/ of both files of models with experts, which have no preprocessor_config.json of their own
+// among the golden ones: transformers has the experts of Qwen3-VL-MoE in one tensor, and takes those of others one by one.
+func TestTowersOfExperts(t *testing.T) {
+	for _, c := range []struct{ model, like, experts string }{
+		{"qwen3-vl-moe", "qwen3-vl", "model.language_model.layers.0.mlp.experts.gate_up_proj BF16 4x24x32"},
+		{"qwen3.5-moe", "qwen3.5", "model.language_model.layers.0.mlp.experts.3.gate_proj.weight BF16 12x32"},
+	} {
+		files := onDisk(t, data+"architectures/"+c.model)
+		files["preprocessor_config.json"] = onDisk(t, data+"architectures/"+c.like)["preprocessor_config.json"]
+		var wrong problems
+		made := wrong.of(t, whole.GGUF, openDirectory, files)
+		if made == nil || made["mmproj.gguf"] == nil {
+			t.Fatal(c.model, wrong)
+		}
+		m, err := openGGUF(memory.New(map[string][]byte{"m.gguf": made["model.gguf"]}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := hfdir.HF(m, beside(t, made["mmproj.gguf"]))
+		if f.Reason != "" || f.Left[whole.Vision] != "" {
+			t.Fatal(c.model, f.Reason, f.Left)
+		}
+		got := contents(t, f)
+		p, err := safetensors.Parse(tensorfs.Bytes(got["model.safetensors"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		types, found := map[string]int{}, false
+		for _, x := range p.Tensors {
+			types[x.DType.String()]++
+			shape := strings.Trim(strings.ReplaceAll(fmt.Sprint(x.Shape), " ", "x"), "[]")
+			found = found || x.Name+" "+x.DType.String()+" "+shape == c.experts
+		}
+		if !found || !maps.Equal(types, f.Types) || len(p.Tensors) != f.Tensors {
+			t.Errorf("%s: %s is not among %q; %v, and it says %v", c.model, c.experts, namesIn(t, got["model.safetensors"]), types, f.Types)
+		}
+		again := wrong.of(t, whole.GGUF, openDirectory, map[string][]byte{"config.json": got["config.json"], "model.safetensors": got["model.safetensors"], "tokenizer.json": got["tokenizer.json"],
+			"tokenizer_config.json": got["tokenizer_config.json"], "preprocessor_config.json": files["preprocessor_config.json"]})
+		if again == nil {
+			t.Fatal(c.model, wrong)
+		}
+		for _, name := range []string{"model.gguf", "mmproj.gguf"} {
+			if is, want := tensorsOfGGUF(t, parse(t, again[name])), tensorsOfGGUF(t, parse(t, made[name])); !maps.Equal(is, want) {
+				for tensor := range want {
+					if is[tensor] != want[tensor] {
+						t.Errorf("%s: %s is %s, and was %s", c.model, tensor, is[tensor], want[tensor])
+						break
+					}
+				}
+			}
+		}
+		m.Close()
 	}
 }

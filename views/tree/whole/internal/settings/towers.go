@@ -442,6 +442,12 @@ func (x *Projector) unread() (notes []string, err error) {
 	return notes, nil
 }
 
+// Joins reports whether the directory's class has all experts of a layer in one tensor.
+func (x *Projector) Joins() bool {
+	class, _, _ := strings.Cut(x.class, ":")
+	return slices.Contains(x.Joined, class)
+}
+
 // TextName returns what a tensor of the language model is called in a directory with the
 // tower.
 func (x *Projector) TextName(name string) string {
