@@ -38,7 +38,7 @@ const maxJobs = 4
 func (s system) export() *cobra.Command {
 	o := &exportOptions{}
 	c := s.command("export", o.to.arguments, flags{"jobs": &o.jobs, "force": &o.force, "json": &o.json,
-		"to-ollama": &o.to.ollama, "to-lmstudio": &o.to.lmstudio, "to-hf-cache": &o.to.hfCache, "copy": &o.to.copy}, o.run)
+		"to-ollama": &o.to.ollama, "to-lmstudio": &o.to.lmstudio, "to-hf-cache": &o.to.hfCache, "as": &o.to.as, "copy": &o.to.copy}, o.run)
 	o.add(s, c)
 	return c
 }

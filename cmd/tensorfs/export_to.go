@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ import (
 // exportTo is what flags say of the store of another program: the model's name there.
 type exportTo struct {
 	ollama, lmstudio, hfCache string
+	as                        string // the name too, see settle
 	copy                      bool
 }
 
@@ -31,13 +33,14 @@ type exportTo struct {
 // anything is opened, and write puts the model there.
 var toStores = []struct {
 	flag, value string
-	asked       func(*exportTo) string
+	own         func(model string) string // the name that a model has already, or ""
+	asked       func(*exportTo) *string
 	named       func(*toStore) error
 	write       func(*toStore, context.Context) (*stores.Report, error)
 }{
-	{"to-ollama", "NAME[:TAG]", func(to *exportTo) string { return to.ollama }, (*toStore).nameOllama, (*toStore).ollama},
-	{"to-lmstudio", "PUBLISHER/NAME", func(to *exportTo) string { return to.lmstudio }, (*toStore).nameLMStudio, (*toStore).lmstudio},
-	{"to-hf-cache", "ORG/NAME", func(to *exportTo) string { return to.hfCache }, (*toStore).nameHFCache, (*toStore).hfCache},
+	{"to-ollama", "NAME[:TAG]", nil, func(to *exportTo) *string { return &to.ollama }, (*toStore).nameOllama, (*toStore).ollama},
+	{"to-lmstudio", "PUBLISHER/NAME", publisherOf, func(to *exportTo) *string { return &to.lmstudio }, (*toStore).nameLMStudio, (*toStore).lmstudio},
+	{"to-hf-cache", "ORG/NAME", repositoryOf, func(to *exportTo) *string { return &to.hfCache }, (*toStore).nameHFCache, (*toStore).hfCache},
 }
 
 // arguments checks how many arguments there are: a model for a store, or what is exported to a directory.
@@ -48,15 +51,43 @@ func (to *exportTo) arguments(_ *cobra.Command, args []string) error {
 		return err
 	case store < 0:
 		return between(3, math.MaxInt)(nil, args)
-	case len(args) == 0:
-		return usageError{fmt.Errorf("--%s takes a name and the model: tensorfs export --%[1]s %s MODEL", toStores[store].flag, toStores[store].value)}
+	}
+	name, model, err := to.settle(store, args)
+	if err == nil && isPath(name) && !isPath(model) && !formats.IsName(model) {
+		return usageError{fmt.Errorf("the name comes before the model; did you mean tensorfs export --%s %s?", toStores[store].flag, line([]string{model, name}))}
+	}
+	return err
+}
+
+// settle finds out the model's name in a store and the model. The name is the flag's value. Some write it by --as in place of that, in
+// any order, or leave it out because the model has a name already; then the flag has taken the model for its value, or --as.
+func (to *exportTo) settle(store int, args []string) (name, model string, err error) {
+	s := toStores[store]
+	name = *s.asked(to)
+	as := to.as
+	if rest, ok := strings.CutPrefix(name, "--as="); ok {
+		name, as = "", rest
+	} else if name == "--as" && len(args) > 0 {
+		name, as, args = "", args[0], args[1:]
+	}
+	switch {
+	case name != "" && len(args) == 0 && (as != "" || isPath(name) || formats.IsName(name)):
+		name, args = as, []string{name}
+		if name == "" && s.own != nil {
+			name = s.own(args[0])
+		}
+	case name == "":
+		name = as
+	case as != "":
+		return "", "", usageError{fmt.Errorf("--%s %s and --as both name the model; leave one out", s.flag, tensorfs.Printable(name))}
+	}
+	switch {
+	case name == "" || len(args) == 0:
+		return "", "", usageError{fmt.Errorf("--%s takes a name and the model: tensorfs export --%[1]s %s MODEL", s.flag, s.value)}
 	case len(args) > 1:
-		return usageError{fmt.Errorf("--%s takes a name and a model, and nothing else; usage: tensorfs export --%[1]s %s MODEL", toStores[store].flag, toStores[store].value)}
+		return "", "", usageError{fmt.Errorf("--%s takes a name and a model, and nothing else; usage: tensorfs export --%[1]s %s MODEL", s.flag, s.value)}
 	}
-	if name := toStores[store].asked(to); isPath(name) && !isPath(args[0]) && !formats.IsName(args[0]) {
-		return usageError{fmt.Errorf("the name comes before the model; did you mean tensorfs export --%s %s?", toStores[store].flag, line([]string{args[0], name}))}
-	}
-	return nil
+	return name, args[0], nil
 }
 
 // isPath reports whether a file or directory has that name.
@@ -70,12 +101,15 @@ func (to *exportTo) asked() (store int, err error) {
 	store = -1
 	for i, s := range toStores {
 		switch {
-		case s.asked(to) == "":
+		case *s.asked(to) == "":
 		case store >= 0:
 			return -1, usageError{fmt.Errorf("--%s and --%s exclude each other", toStores[store].flag, s.flag)}
 		default:
 			store = i
 		}
+	}
+	if to.as != "" && store < 0 {
+		return -1, usageError{errors.New("--as names a model for another program: --to-ollama, --to-lmstudio or --to-hf-cache")}
 	}
 	if to.copy && store < 0 {
 		return -1, usageError{errors.New("--copy is for models that other programs get: --to-ollama, --to-lmstudio or --to-hf-cache")}
@@ -109,14 +143,19 @@ type exportToReport struct {
 func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	s := &toStore{o: o, model: args[0]}
+	name, model, err := o.to.settle(store, args)
+	if err != nil {
+		return err
+	}
+	*toStores[store].asked(&o.to) = name
+	s := &toStore{o: o, model: model}
 	if err := toStores[store].named(s); err != nil {
 		return err
 	}
 	if s.isOwnName() {
-		return o.hubToCache(cmd, args[0])
+		return o.hubToCache(cmd, model)
 	}
-	t, err := o.open(args[0])
+	t, err := o.open(model)
 	if err != nil {
 		return err
 	}
@@ -247,9 +286,15 @@ func (s *toStore) nameLMStudio() (err error) {
 	if !stores.IsRepository(s.name) {
 		return usageError{fmt.Errorf("--to-lmstudio %s: want PUBLISHER/NAME, as LM Studio names models", tensorfs.Quote(s.name))}
 	}
+	if len(s.o.LoRA) > 0 && s.name == repositoryOf(s.model) {
+		return errAnother
+	}
 	s.dir, err = environ.LMStudioModels()
 	return err
 }
+
+// errAnother is about a name that is that of the base.
+var errAnother = usageError{errors.New("with --lora it is another model than the one of that name; choose another name")}
 
 func (s *toStore) nameHFCache() (err error) {
 	name := strings.TrimPrefix(s.o.to.hfCache, hub.Prefix)
@@ -257,7 +302,7 @@ func (s *toStore) nameHFCache() (err error) {
 	case !stores.IsRepository(name):
 		return usageError{fmt.Errorf("--to-hf-cache %s: want ORG/NAME, as the Hugging Face cache names models", tensorfs.Quote(name))}
 	case s.isOwnName() && len(s.o.LoRA) > 0:
-		return usageError{errors.New("with --lora it is another model than the one of that name; choose another ORG/NAME")}
+		return errAnother
 	}
 	s.dir, err = environ.HuggingFaceCache(environ.Process)
 	return err
@@ -266,7 +311,43 @@ func (s *toStore) nameHFCache() (err error) {
 // isOwnName reports whether the model is to be in the Hugging Face cache under its name on the Hub: a repository that
 // comes as it is.
 func (s *toStore) isOwnName() bool {
-	text, ok := strings.CutPrefix(s.model, hub.Prefix)
-	n, err := hub.ParseName(text)
-	return ok && err == nil && s.name == hub.Prefix+n.Repository
+	own := repositoryOf(s.model)
+	return own != "" && s.name == hub.Prefix+own
+}
+
+// repositoryOf is ORG/NAME of a model of the Hub, "" for others.
+func repositoryOf(model string) string {
+	if text, ok := strings.CutPrefix(model, hub.Prefix); ok {
+		if n, err := hub.ParseName(text); err == nil && stores.IsRepository(n.Repository) {
+			return n.Repository
+		}
+	}
+	return ""
+}
+
+// publisherOf is the name of a model that has none in LM Studio, of where it is.
+func publisherOf(model string) string {
+	if own := repositoryOf(model); own != "" {
+		return own
+	}
+	if text, ok := strings.CutPrefix(model, ollama.Prefix); ok {
+		if n, err := ollama.ParseName(text); err == nil {
+			publisher, name := n.Namespace, n.Model
+			if !strings.Contains(n.String(), "/") {
+				publisher = "ollama"
+			}
+			if n.Tag != "latest" {
+				name += "-" + n.Tag
+			}
+			return publisher + "/" + name
+		}
+	}
+	if abs, err := filepath.Abs(model); err == nil {
+		model = abs
+	}
+	base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(model), ".gguf"), ".safetensors")
+	if !tensorfs.ValidName(base) || base[0] == '.' || base == "/" {
+		base = "model"
+	}
+	return "local/" + base
 }

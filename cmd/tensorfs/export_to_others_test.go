@@ -47,6 +47,11 @@ func TestToLMStudio(t *testing.T) {
 		{[]string{"--to-lmstudio=acme/vl", "--gguf-type", "q8_0", vl}, "acme/vl/vl-Q8_0.gguf", "gguf/model.gguf"},
 		{[]string{"--to-lmstudio=acme/vl2", vl}, "acme/vl2/mmproj-vl2.gguf", "gguf/mmproj.gguf"},
 		{[]string{"--to-lmstudio", "lmstudio:acme/x", q8}, "acme/x/llama-xs.q8_0.gguf", "gguf/model.gguf"},
+		// The name is left out, or --as has it.
+		{[]string{"--to-lmstudio", vl}, "local/gemma3-vl/mmproj-gemma3-vl.gguf", "gguf/mmproj.gguf"},
+		{[]string{"--to-lmstudio", "--as", "acme/y", q8}, "acme/y/llama-xs.q8_0.gguf", "gguf/model.gguf"},
+		{[]string{"--to-lmstudio", "--as=acme/z", q8}, "acme/z/llama-xs.q8_0.gguf", "gguf/model.gguf"},
+		{[]string{"--as", "acme/w", "--to-lmstudio", q8}, "acme/w/llama-xs.q8_0.gguf", "gguf/model.gguf"},
 	} {
 		r := exportedTo(t, test.args...)
 		_, flags, _ := strings.Cut(strings.Join(test.args[:len(test.args)-1], " "), "--gguf-type")

@@ -116,6 +116,7 @@ var flagTable = []flagRow{
 	{"export", "to-ollama", "", nothing, "write gguf/ into Ollama's store, as the model `NAME[:TAG]`"},
 	{"export", "to-lmstudio", "", nothing, "write gguf/ into LM Studio's folder, as the model `PUBLISHER/NAME`"},
 	{"export", "to-hf-cache", "", nothing, "write hf/ into the Hugging Face cache, as the model `ORG/NAME`; hf:ORG/NAME itself as it is on the Hub"},
+	{"export", "as", markHidden, nothing, ""}, // the name that --to-... takes
 	{"export", "copy", "", nil, "with --to-..., never make a file of the model the store's file too (default: where it cannot be cloned)"},
 	{"info", "architectures", "", nil, "print the classes of config.json, and what is made of models of each: gguf, hf, mlx, vision"},
 	{"info", "metadata", "", nil, "print the keys that `GLOB` matches (all without it), their types and short values: --metadata='general.*'"},

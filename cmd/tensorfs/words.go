@@ -84,7 +84,7 @@ var theirWays = []struct{ command, flags, advice string }{
 	{"mount", "vfs-cache-mode dir-cache-time poll-interval attr-timeout buffer-size", "leave it out: files of a model do not change, and the kernel keeps what was read"},
 	{"cat", "o output outfile", "tensorfs cat writes to standard output: add > FILE"},
 	{"export", "o output outfile output-dir out", "the directory follows the model: tensorfs export MODEL DIR PATTERN..."},
-	{"export", "as name", "the name follows the store: --to-ollama NAME, --to-lmstudio PUBLISHER/NAME or --to-hf-cache ORG/NAME"},
+	{"export", "name", "the name follows the store: --to-ollama NAME, --to-lmstudio PUBLISHER/NAME or --to-hf-cache ORG/NAME"},
 	{"fetch", "include exclude allow-patterns", "a part of a repository is named after it: hf:ORG/NAME:Q4_K_M or hf:ORG/NAME/FILE"},
 	{"fetch", "local-dir local_dir d output-dir", "what is fetched is in the caches; tensorfs export MODEL DIR hf writes a directory of it"},
 	{"ls", "R r recursive", "leave it out: ls lists all that is below"},
@@ -194,7 +194,7 @@ func emptyFlag(set *pflag.FlagSet) (err error) {
 		value := f.Value.String()
 		if option, ok := strings.CutPrefix(value, "--"); value == "" {
 			err = usageError{fmt.Errorf("--%s is empty; leave it out, or give it a value", f.Name)}
-		} else if ok && option != "" {
+		} else if ok && option != "" && !(strings.HasPrefix(f.Name, "to-") && strings.HasPrefix(option, "as")) { // see exportTo.settle
 			err = usageError{fmt.Errorf("--%s takes a value, and %s follows it; write ./%s if a file has that name", f.Name, tensorfs.Printable(value), tensorfs.Printable(value))}
 		}
 	})
