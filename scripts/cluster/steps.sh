@@ -7,14 +7,15 @@ model=/var/lib/models/llama.gguf
 fail() { echo "  NOT SO: $*"; exit 1; }
 same() { [ "$2" = "$3" ] || fail "$1: $2, and not $3"; see "$1: $2"; }
 
-# pod starts one that has a model at /model, and waits for it where it can come.
-pod() { # NAME ATTRIBUTES [COMMAND [SECRET]]
+# pod creates a pod that has a model at /model.
+pod() { # NAME ATTRIBUTES [COMMAND [SECRET [FIELD OF SPEC]]]
   kubectl apply -f - >/dev/null <<END
 apiVersion: v1
 kind: Pod
 metadata: {name: $1}
 spec:
   terminationGracePeriodSeconds: 0
+  ${5:-}
   containers:
     - name: reader
       image: localhost/busybox:1
@@ -107,20 +108,70 @@ step_digests() { # what pods read is what tensorfs cat prints
   ! inside a 'echo x >/model/new' 2>/dev/null || fail "a can write"
 }
 
+# sums prints the digests of the files of gguf/ and hf/, by name. It runs in pods and on the node.
+sums='find gguf hf -type f | sort | xargs sha256sum'
+owners='find . gguf hf -maxdepth 1 | xargs stat -c %u:%g | sort -u'
+
+step_userns() { # a pod with a user namespace of its own (hostUsers: false) reads what the node reads
+  local small=/var/lib/models/small.gguf want process uid first before
+  before=$(count)
+  if [ "$(printf '%s\n' 6.12 "$(uname -r)" | sort -V | head -n 1)" != 6.12 ]; then
+    see "NOT TESTED: Linux maps the owners of FUSE mounts from 6.12 on, and this is $(uname -r)"
+    return
+  fi
+  pod mapped "model: $small" 'sleep 2147483646' '' 'hostUsers: false'
+  pod plain "model: $small"
+  eventually 90 "mapped and plain run" running mapped plain
+  process=$(pgrep -of 'sleep 2147483646$') # what its container began with
+  see "/proc/self/uid_map in mapped: $(inside mapped 'cat /proc/self/uid_map' | xargs)"
+  see "/proc/self/uid_map in plain: $(inside plain 'cat /proc/self/uid_map' | xargs)"
+  read -r first uid _ <<<"$(inside mapped 'cat /proc/self/uid_map')"
+  [ "$first" = 0 ] && [ "$uid" -ge 65536 ] || fail "root in mapped is user $uid of the node"
+  same "user in mapped" "$(inside mapped 'id -u')" 0
+  same "user of its process on the node" "$(stat -c %u "/proc/$process")" "$uid"
+  same "user in plain is the node's root" "$(inside plain 'cat /proc/self/uid_map' | xargs)" "0 0 4294967295"
+  awk '$5 == "/model" { print $6 }' "/proc/$process/mountinfo" | grep -w idmapped >/dev/null || fail "/model in mapped is not mapped"
+  see "options of /model in mapped: $(awk '$5 == "/model" { print $6 }' "/proc/$process/mountinfo")"
+
+  inside mapped "cd /model && $sums" >"$work/sums" # first, so that mapped asks the server
+  tensorfs export $small "$work/plain" gguf hf >/dev/null 2>&1
+  want=$(cd "$work/plain" && eval "$sums")
+  rm -r "$work/plain"
+  cut -c 1-16,65- <<<"$want" | sed 's/^/    /'
+  [ "$(grep -c ' gguf/model.gguf$' <<<"$want")" = 1 ] && [ "$(grep -c ' hf/' <<<"$want")" -ge 3 ] || fail "these are not the files of gguf/ and hf/"
+  [ "$(cat "$work/sums")" = "$want" ] || fail "mapped read $(cat "$work/sums")"
+  [ "$(inside plain "cd /model && $sums")" = "$want" ] || fail "plain read $(inside plain "cd /model && $sums")"
+  [ "$(cd "$(volume mapped)" && eval "$sums")" = "$want" ] || fail "the node reads other bytes in the volume of mapped"
+  see "$(wc -l <<<"$want") digests: mapped, plain, the node in the volume, and tensorfs export have the same"
+  same "owners of files in mapped" "$(inside mapped "cd /model && $owners")" 0:0
+  same "owners of files in plain" "$(inside plain "cd /model && $owners")" 0:0
+  same "device of mapped as of plain" "$(device mapped)" "$(device plain)"
+  ! inside mapped 'echo x >/model/new' 2>/dev/null || fail "mapped can write"
+  kubectl delete pod mapped plain --now >/dev/null
+  eventually 60 "their server is gone" serve "$before"
+}
+
+drops() { awk '$1 == "drop_pagecache" { print $2 }' /proc/vmstat; } # how often the machine's page cache was dropped
+
 step_pages() { # four pods on one model: one server, one copy of the pages
-  local name sum before pages=''
+  local name sum before pages dropped
   pod c "model: $model, path: f32"
   pod d "model: $model, path: f32"
   pod e "model: $model, path: f32"
   eventually 60 "c, d and e run too" running c d e
   same "servers" "$(count)" 2
-  inside a 'cat /model/* | sha256sum' >/dev/null
-  before=$(awk '{ print $14 + $15 }' "/proc/$(server_of a)/stat")
-  for name in a c d e; do
-    sum=$(fincore -bnro RES "$(volume $name)"/layers.*.weight | awk '{ s += $1 } END { print s }')
-    see "$name: $((sum / 1048576)) MiB of its files are in the page cache, inode $(stat -c %i "$(volume $name)/layers.0.attention.q.weight") of device $(device $name)"
-    pages="$pages $sum:$(device $name)"
-    inside $name 'cat /model/* | sha256sum' >/dev/null
+  for _ in 1 2 3; do
+    dropped=$(drops) pages=''
+    inside a 'cat /model/* | sha256sum' >/dev/null
+    before=$(awk '{ print $14 + $15 }' "/proc/$(server_of a)/stat")
+    for name in a c d e; do
+      sum=$(fincore -bnro RES "$(volume $name)"/layers.*.weight | awk '{ s += $1 } END { print s }')
+      see "$name: $((sum / 1048576)) MiB of its files are in the page cache, inode $(stat -c %i "$(volume $name)/layers.0.attention.q.weight") of device $(device $name)"
+      pages="$pages $sum:$(device $name)"
+      inside $name 'cat /model/* | sha256sum' >/dev/null
+    done
+    [ "$dropped" != "$(drops)" ] || break
+    see "something on this machine dropped its page cache; once more"
   done
   [ "$(tr ' ' '\n' <<<"${pages# }" | sort -u | wc -l)" = 1 ] || fail "they differ"
   see "each of the four read all of it again, which cost the server $((10 * ($(awk '{ print $14 + $15 }' "/proc/$(server_of a)/stat") - before))) ms of a processor"
@@ -311,6 +362,12 @@ step_evict() { # eviction, and deletion without grace
   eventually 60 "its volume is gone" no_record "$uid"
 }
 
+# no_cgroups removes the cgroups of pods, as soon as their processes have ended.
+no_cgroups() {
+  find /sys/fs/cgroup/{,*/}"$group" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null || true
+  ! find /sys/fs/cgroup/{,*/}"$group" -mindepth 1 -type d 2>/dev/null | grep .
+}
+
 step_reboot() { # the node loses its power: everything on it ends, what is on the disk stays
   local at
   loop
@@ -321,6 +378,7 @@ step_reboot() { # the node loses its power: everything on it ends, what is on th
   for at in $(pgrep -f 'containerd-shim|^[^ ]*tensorfs(-csi)? |^/bin/s[hl]'); do kill -KILL "$at" 2>/dev/null || true; done
   awk '$5 ~ "^/(var/lib/(kubelet|tensorfs|containerd)|run)/" { print $5 }' /proc/self/mountinfo | sort -r | while read -r at; do umount -l "$at" 2>/dev/null || true; done
   find /run -mindepth 1 -delete 2>/dev/null || true
+  eventually 20 "the cgroups of pods are gone" no_cgroups # kubelet would spend seconds on each
   see "mounts left: $(grep -c ' fuse' /proc/self/mountinfo || true), servers: $(count), records: $(find $dir/volumes -name '*.json' | wc -l)"
   start_node
   eventually 120 "kubelet has started the driver again" sh -c "pgrep -x tensorfs-csi"

@@ -39,7 +39,7 @@ see() { printf '  %s\n' "$*"; }
 # prepare makes directories of this cluster stand where those of a machine do, and a network.
 prepare() {
   local controller of=/sys/fs/cgroup f
-  mkdir -p "$work"/{log,pid,lib,run,sysctl,models}
+  mkdir -p "$work"/{log,pid,lib,run,sysctl,models,proc}
   mount --bind "$work" "$work" # so that what follows is shared below it
   mount --make-rshared /
   mount -t tmpfs -o mode=755 tmpfs /run
@@ -51,6 +51,8 @@ prepare() {
     cat "/proc/sys/$f" >"$work/sysctl/${f//\//.}"
     mount --bind "$work/sysctl/${f//\//.}" "/proc/sys/$f"
   done
+  # A user namespace mounts a /proc only if some other one has nothing mounted upon it.
+  mount -t proc proc "$work/proc"
   if [ -e $of/cgroup.controllers ]; then
     mkdir "$of/$group"
     for f in cpu cpuset memory io pids hugetlb; do echo "+$f" >$of/cgroup.subtree_control || true; done 2>/dev/null
@@ -86,25 +88,26 @@ END
 END
   # restrict_oom_score_adj: a machine may forbid what runc asks for otherwise.
   cat >"$work/containerd.toml" <<END
-version = 2
+version = 3
 root = "/var/lib/containerd"
 state = "/run/containerd"
-disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt"]
+disabled_plugins = ["io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.erofs", "io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
 [grpc]
   address = "/run/containerd/containerd.sock"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "localhost/busybox:1"
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "native"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "localhost/busybox:1"
+[plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
   disable_apparmor = true
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "$bin/debian/usr/lib/cni"
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["$bin/debian/usr/lib/cni"]
     conf_dir = "$work/cni"
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "native"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-        BinaryName = "$bin/debian/usr/sbin/runc"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      BinaryName = "$bin/runc"
 END
   cat >"$work/kubelet.yaml" <<END
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -128,6 +131,7 @@ syncFrequency: 5s
 nodeStatusUpdateFrequency: 5s
 shutdownGracePeriod: 0s
 END
+  export KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false # by WebSocket kubectl exec loses output on a busy machine ("Unknown stream id 1")
   export KUBECONFIG=$work/kubeconfig HOME=$work PATH=$bin:$bin/debian/usr/bin:$bin/debian/usr/sbin:$work/bin:$PATH
 }
 
@@ -153,7 +157,7 @@ start_kubelet() {
 }
 images_into() { # FILE...
   local file
-  for file; do ctr --address /run/containerd/containerd.sock --namespace k8s.io images import --snapshotter native "$file" >>"$work/log/images" 2>&1; done
+  for file; do ctr --address /run/containerd/containerd.sock --namespace k8s.io images import --local --snapshotter native "$file" >>"$work/log/images" 2>&1; done
 }
 node_ready() { kubectl wait --for=condition=Ready "node/$node" --timeout=1s; }
 
@@ -164,7 +168,7 @@ main() { # WORK GROUP BIN SHELL STEPS
   trap 'exit 130' INT TERM
   prepare
   configure
-  echo "== a cluster of one node: Linux $(uname -r | cut -d - -f 1), $(containerd --version | cut -d ' ' -f 3), Kubernetes $(kubectl version --client 2>/dev/null | sed -n 's/^Client Version: //p'), helm $(helm version --template '{{.Version}}')"
+  echo "== a cluster of one node: Linux $(uname -r | cut -d - -f 1), containerd $(containerd --version | cut -d ' ' -f 3), runc $(runc --version | sed -n 's/^runc version //p'), Kubernetes $(kubectl version --client 2>/dev/null | sed -n 's/^Client Version: //p'), helm $(helm version --template '{{.Version}}')"
   start_control
   start_node
   images_into "$work"/images/*.tar
