@@ -105,7 +105,7 @@ func TestListBroken(t *testing.T) {
 }
 
 // TestFolderWithOneAtTop holds that a folder with one GGUF model and directories that
-// have more is a library for all commands, and without these a model.
+// have more is a library for all commands, and without these a model. verify takes all.
 func TestFolderWithOneAtTop(t *testing.T) {
 	dir := t.TempDir()
 	must(t, testmodel.Write(dir, map[string][]byte{"top.gguf": modelOf(1, 32), "docs/notes.txt": nil}))
@@ -117,10 +117,13 @@ func TestFolderWithOneAtTop(t *testing.T) {
 		t.Errorf("list: %s", out)
 	}
 	want := fmt.Sprintf("tensorfs: %[1]s: it is a folder with 2 models: %[1]s/top.gguf, %[1]s/more/below.gguf; name one of them; tensorfs list %[1]s describes all, and tensorfs mount mounts all\n", dir)
-	for _, args := range [][]string{{"info", dir}, {dir}, {"ls", dir}, {"cat", dir, "README"}, {"stat", dir}, {"verify", dir}} {
+	for _, args := range [][]string{{"info", dir}, {dir}, {"ls", dir}, {"cat", dir, "README"}, {"stat", dir}} {
 		if code, out, stderr := command(args...); code != 1 || out != "" || stderr != want {
 			t.Errorf("%q: exit code %d, %q", args, code, stderr)
 		}
+	}
+	if out := succeeds(t, "verify", dir); !strings.Contains(out, "2 models: 2 ok") {
+		t.Errorf("verify: %s", out)
 	}
 	needFUSE(t)
 	at := mounted(t, dir)
