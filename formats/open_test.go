@@ -278,7 +278,7 @@ func TestNames(t *testing.T) {
 		"hf:":                         {nil, "hf: it names all models of the cache, not one; tensorfs list hf: shows their names"},
 		"hf:a/b/../c":                 {nil, "hf:a/b/../c: " + form},
 		"hf:../x":                     {nil, form},
-		"hf:/etc/passwd":              {nil, form},
+		"hf:/etc/passwd":              {nil, "a path has no hf: before it: /etc/passwd"},
 		"hf:a--b":                     {nil, form},
 		"hf:org/name@":                {nil, form},
 		"hf:o\x1brg/name":             {nil, `"hf:o\x1brg/name": ` + form},

@@ -123,7 +123,7 @@ func TestQuantiseFlags(t *testing.T) {
 		{"--imatrix " + of, 2, "give that flag too"},
 		{"--gguf-type q4_k --tensor-type ffn", 2, "--tensor-type ffn: want REGEX=TYPE"},
 		{"--gguf-type q4_k --tensor-type ffn=q9", 2, `no type "q9" is made here`},
-		{"--gguf-type q4_k --tensor-type ffn(=q8_0", 2, "is no regular expression"},
+		{"--gguf-type q4_k --tensor-type ffn(=q8_0", 2, `"ffn(" is not a regular expression: missing closing )`},
 		{"--gguf-type f16 --tensor-type ffn=q8_0", 2, "F16 has no other types"},
 		{"--gguf-type q4_k --imatrix none", 1, "none: no such file or directory"},
 		{"--gguf-type q4_k --imatrix " + model, 1, "general.type does not say that it is an importance matrix"},

@@ -227,7 +227,7 @@ func TestLoRARefusals(t *testing.T) {
 		failsWith(t, code, []string{"info", base, "--lora", c.adapter}, c.want)
 	}
 	failsWith(t, 2, []string{"mount", "-f", testdata + "lora", t.TempDir(), "--lora", loraCase + "adapter0"}, "--lora is for one model")
-	failsWith(t, 2, []string{"export", "--to-hf-cache", "org/name", "hf:org/name", "--lora", loraCase + "adapter0"}, "choose another ORG/NAME")
+	failsWith(t, 2, []string{"export", "--to-hf-cache", "org/name", "hf:org/name", "--lora", loraCase + "adapter0"}, "choose another name")
 	for _, dir := range []string{"gguf", "hf", "mlx"} {
 		if text := succeeds(t, "cat", loraCase+"adapter0", dir+"/tensorfs.json"); !strings.Contains(text, "an adapter: give it with --lora to its base") {
 			t.Errorf("%s/ of an adapter: %s", dir, text)
