@@ -64,6 +64,7 @@ func (q *writeQueue) watch(fd int) (*watch, error) {
 		if err != nil {
 			return nil, err
 		}
+		queue = closedEarly(queue)
 		q.fd, q.files = queue, make(map[int32]*watch)
 	}
 	// The link in /proc leads to the open file, whatever its path leads to.
@@ -77,6 +78,19 @@ func (q *writeQueue) watch(fd int) (*watch, error) {
 		q.files[w.id] = w
 	}
 	return w, nil
+}
+
+// closedEarly moves a descriptor behind most others. When a process is killed, the kernel closes the last descriptors first, and waits
+// some time for the end of watches. If the device of a mount were closed before, readers would learn that
+// their server is gone while it is still there.
+func closedEarly(fd int) int {
+	const behind = 256
+	late, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, behind)
+	if err != nil { // the process may not have that many
+		return fd
+	}
+	unix.Close(fd)
+	return late
 }
 
 // limits are what a user may have of queues and watches, by the error beyond them.

@@ -152,6 +152,9 @@ func TestQueueEnds(t *testing.T) {
 	first.Section(0, 1)
 	needWatch(t, first)
 	queue, others := writes.fd, len(writes.files)
+	if queue < 256 {
+		t.Errorf("descriptor %d watches files, before those of mounts: see closedEarly", queue)
+	}
 	for range 3 {
 		path, _ := write(t, 5000)
 		f, err := Map(path, "label")
