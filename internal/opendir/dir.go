@@ -146,11 +146,17 @@ func (d *Dir) MakeSub(name string, perm fs.FileMode) (*Dir, error) {
 	if err := check(name); err != nil {
 		return nil, d.failed("mkdir", name, err)
 	}
-	err := unix.Mkdirat(int(d.f.Fd()), name, uint32(perm))
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, d.failed("mkdir", name, err)
+	const tries = 100 // others may remove the directory as often as it is made
+	for i := 1; ; i++ {
+		made := unix.Mkdirat(int(d.f.Fd()), name, uint32(perm))
+		if made != nil && !errors.Is(made, fs.ErrExist) {
+			return nil, d.failed("mkdir", name, made)
+		}
+		sub, err := d.Sub(name)
+		if i == tries || !errors.Is(err, fs.ErrNotExist) {
+			return sub, err
+		}
 	}
-	return d.Sub(name)
 }
 
 // Follow opens a directory below this one, by a path with slashes. Links in it are followed as
