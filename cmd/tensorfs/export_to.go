@@ -293,7 +293,7 @@ func (s *toStore) nameLMStudio() (err error) {
 	return err
 }
 
-// errAnother is about a name that is that of the base.
+// errAnother is the error of an adapted model with its base's name.
 var errAnother = usageError{errors.New("with --lora it is another model than the one of that name; choose another name")}
 
 func (s *toStore) nameHFCache() (err error) {

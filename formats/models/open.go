@@ -107,44 +107,42 @@ func (c *Checked) OpenListed(listed *library.Model) (*Model, error) {
 // of applies adapters to a model, which it closes on error, and checks that the options change
 // what they say they do. single holds that path is not a folder of several models.
 func (c *Checked) of(m *tensorfs.Model, path string, single bool) (*Model, error) {
-	o := &c.Tree.Whole
-	var err error
-	if len(c.options.LoRA) > 0 {
-		if err = lora.Open(m, c.Tree.Views, c.options.LoRA, c.options.Files.OpenAdapter); err != nil {
-			err = fmt.Errorf("--lora: %w", err)
-		}
-	}
-	if err == nil && single {
-		err = library.Several(path, m, c.options.Library)
-	}
-	const advice = "leave it out, name a model in F16, BF16 or F32, or add --requantise"
-	if err == nil {
-		if why := whole.Kept(m, *o); why != "" {
-			err = fmt.Errorf("%s: --gguf-type %s changes nothing: %s; %s", shown(path), strings.ToLower(o.Quantise.Name), why, advice)
-		}
-	}
-	if err == nil {
-		err = c.WrongImportance(m)
-	}
-	if err == nil {
-		if why := hfdir.KeptMLX(m, *o); why != "" {
-			err = fmt.Errorf("%s: %s changes nothing: %s; %s", shown(path), o.MLX, why, advice)
-		}
-	}
-	if err == nil {
-		if why := hfdir.KeptPacked(m, *o); why != "" {
-			err = fmt.Errorf("%s: --dequantise changes nothing: %s; leave it out", shown(path), why)
-		}
-	}
-	if err == nil {
-		if err = whole.CheckChangesOf(m, o.Changes); err != nil {
-			err = errors.New(shown(path) + ": " + err.Error())
-		}
-	}
-	if err != nil {
+	if err := c.check(m, path, single); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return c.laidOut(m, false), nil
+}
+
+// check is the part of [Checked.of] that may fail.
+func (c *Checked) check(m *tensorfs.Model, path string, single bool) error {
+	o := &c.Tree.Whole
+	if len(c.options.LoRA) > 0 {
+		if err := lora.Open(m, c.Tree.Views, c.options.LoRA, c.options.Files.OpenAdapter); err != nil {
+			return fmt.Errorf("--lora: %w", err)
+		}
+	}
+	if single {
+		if err := library.Several(path, m, c.options.Library); err != nil {
+			return err
+		}
+	}
+	const advice = "leave it out, name a model in F16, BF16 or F32, or add --requantise"
+	if why := whole.Kept(m, *o); why != "" {
+		return fmt.Errorf("%s: --gguf-type %s changes nothing: %s; %s", shown(path), strings.ToLower(o.Quantise.Name), why, advice)
+	}
+	if err := c.WrongImportance(m); err != nil {
+		return err
+	}
+	if why := hfdir.KeptMLX(m, *o); why != "" {
+		return fmt.Errorf("%s: %s changes nothing: %s; %s", shown(path), o.MLX, why, advice)
+	}
+	if why := hfdir.KeptPacked(m, *o); why != "" {
+		return fmt.Errorf("%s: --dequantise changes nothing: %s; leave it out", shown(path), why)
+	}
+	if err := whole.CheckChangesOf(m, o.Changes); err != nil {
+		return errors.New(shown(path) + ": " + err.Error())
+	}
+	return nil
 }
 
 // laidOut returns a model with the options of its tree, which find its vision tower.
