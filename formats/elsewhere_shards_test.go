@@ -37,11 +37,11 @@ func TestElsewhereShards(t *testing.T) {
 	files["generation_config.json"] = []byte("{}")
 	h := testhub.NewHub(t)
 	h.Commit("org/name", files)
-	h.Delay = 20 * time.Millisecond
+	h.Delay(20 * time.Millisecond)
 	const together = 8
 	var asked atomic.Int64
 	all := make(chan struct{}) // closed when so many shards are asked for at the same time
-	h.Fault = func(_ http.ResponseWriter, r *http.Request, _ bool) bool {
+	h.Break(func(_ http.ResponseWriter, r *http.Request, _ bool) bool {
 		if strings.Contains(r.URL.Path, "/resolve/") && strings.HasSuffix(r.URL.Path, ".safetensors") {
 			if asked.Add(1) == together {
 				close(all)
@@ -49,7 +49,7 @@ func TestElsewhereShards(t *testing.T) {
 			testlimit.Receive(t, "shards at the same time", all)
 		}
 		return false
-	}
+	})
 	c, store := client(t)
 	l, _, err := hub.Open(context.Background(), "org/name", "", hub.Options{Client: c, Store: store, Env: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }})
 	if err != nil {

@@ -117,7 +117,7 @@ func (r *rig) nowhere(secrets ...string) {
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	r, h, _ := hubRig(t)
-	h.Uses = 1                         // an address of data is good for one request, and the next one is asked for with a token
+	h.Expire(1)                        // an address of data is good for one request, and the next one is asked for with a token
 	b, err := os.ReadFile(bigModel(t)) // not all of it comes when it is opened
 	must(t, err)
 	model := attrs{"model": "hf:acme/tiny@" + h.Commit("acme/tiny", map[string][]byte{"model.gguf": b})}

@@ -177,12 +177,12 @@ func TestToStoresVerified(t *testing.T) {
 		h := testhub.NewHub(t)
 		t.Setenv("HF_ENDPOINT", h.URL)
 		h.Commit("acme/m", map[string][]byte{"m.gguf": good})
-		h.Fault = func(w http.ResponseWriter, r *http.Request, data bool) bool {
+		h.Break(func(w http.ResponseWriter, r *http.Request, data bool) bool {
 			if data {
 				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(wrong))
 			}
 			return data
-		}
+		})
 		args := append([]string{"--to-ollama", "m", "hf:acme/m"}, flags...)
 		failsWith(t, 1, append([]string{"export"}, args...), "the bytes that came have the digest ")
 		for _, below := range []string{"blobs/*", "manifests/*/*/*/*", ".tensorfs*"} {
@@ -190,7 +190,7 @@ func TestToStoresVerified(t *testing.T) {
 				t.Errorf("%q: %q, %v", flags, list, err)
 			}
 		}
-		h.Fault = nil
+		h.Break(nil)
 		r := exportedTo(t, args...)
 		if b, err := os.ReadFile(r.Files[0].Path); err != nil || !bytes.Equal(b, good) || r.Unverified != nil {
 			t.Errorf("%q: %d bytes, %v, %+v", flags, len(b), err, r)

@@ -126,7 +126,7 @@ func TestFetchInterrupted(t *testing.T) {
 	content := testmodel.Safetensors([]testmodel.SafeTensor{{Name: "t", DType: tensorfs.F32, Shape: []int64{8 << 20}, Data: bytes.Repeat([]byte("\x00\x00\x80\x3f"), 8<<20)}}, nil)
 	h.Commit("acme/large", map[string][]byte{"model.safetensors": content, "config.json": []byte(`{"model_type":"llama"}`)})
 	waits := make(chan struct{}, 64)
-	h.Fault = func(_ http.ResponseWriter, r *http.Request, data bool) bool {
+	h.Break(func(_ http.ResponseWriter, r *http.Request, data bool) bool {
 		var first int64
 		if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &first); !data || err != nil || first < int64(len(content)/2) {
 			return false
@@ -134,7 +134,7 @@ func TestFetchInterrupted(t *testing.T) {
 		waits <- struct{}{}
 		<-r.Context().Done()
 		return true
-	}
+	})
 	cmd := program(t, "fetch", "hf:acme/large")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

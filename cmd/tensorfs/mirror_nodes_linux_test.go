@@ -187,7 +187,7 @@ func TestMirrorNodes(t *testing.T) {
 	content := file.all()
 	commit := h.Commit("org/m", map[string][]byte{"model.safetensors": content, "config.json": []byte(`{"model_type": "llama"}`), "README.md": []byte("# M\n")})
 	model := int64(len(content))
-	h.Delay = *mirrorDelay
+	h.Delay(*mirrorDelay)
 	mirror := func(t *testing.T) string {
 		return testmirror.Hub(t, hubConf, h.URL, "slice 1m;", "slice "+*mirrorSlice+";").URL
 	}

@@ -31,11 +31,9 @@ func TestRemoteBroken(t *testing.T) {
 	if err := read(0, 0); err != nil {
 		t.Fatal(err)
 	}
-	s.Do(func() {
-		s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
-			w.WriteHeader(http.StatusInternalServerError)
-			return true
-		}
+	s.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
 	})
 	s.Reset()
 	failed := make(chan error, 1)
@@ -47,7 +45,7 @@ func TestRemoteBroken(t *testing.T) {
 	if err := <-failed; !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.ETIMEDOUT) {
 		t.Error(err)
 	}
-	s.Do(func() { s.Fault = nil })
+	s.Break(nil)
 	testlimit.Wait(t, "repair", func() bool { return read(1, size-8192) == nil })
 	says := func(st *mountStatus) bool { // the second where the time was over while it was asked once more
 		return slices.ContainsFunc([]string{"the server answers 500 Internal Server Error", "the server sent nothing in time"}, func(text string) bool {
@@ -80,14 +78,12 @@ func TestRemoteSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	silent := make(chan struct{})
-	s.Do(func() {
-		s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
-			select {
-			case <-silent:
-			case <-r.Context().Done():
-			}
-			return false
+	s.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		select {
+		case <-silent:
+		case <-r.Context().Done():
 		}
+		return false
 	})
 	defer close(silent)
 	s.Reset()

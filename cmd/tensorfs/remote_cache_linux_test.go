@@ -177,13 +177,13 @@ func TestRemoteTwoProcesses(t *testing.T) {
 	s := testweb.New(t)
 	s.Put("/m.safetensors", file)
 	both := make(chan struct{}) // closed when both have asked
-	s.Fault = func(i int, _ http.ResponseWriter, _ *http.Request) bool {
+	s.Break(func(i int, _ http.ResponseWriter, _ *http.Request) bool {
 		if i == 1 {
 			close(both)
 		}
 		testlimit.Receive(t, "request of the other", both)
 		return false
-	}
+	})
 	var group sync.WaitGroup
 	want := file.tensor(0, each, 0, each)
 	for range 2 {

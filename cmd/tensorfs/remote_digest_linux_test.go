@@ -26,12 +26,12 @@ func hubOf(t *testing.T, file []byte) (h *testhub.Hub, sends func(b []byte)) {
 	t.Setenv("HF_ENDPOINT", h.URL)
 	h.Commit("acme/m", map[string][]byte{"m.gguf": file})
 	return h, func(b []byte) {
-		h.Fault = func(w http.ResponseWriter, r *http.Request, data bool) bool {
+		h.Break(func(w http.ResponseWriter, r *http.Request, data bool) bool {
 			if data {
 				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b))
 			}
 			return data
-		}
+		})
 	}
 }
 

@@ -93,7 +93,7 @@ func TestRemoteFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			apart(t)
 			s := testweb.New(t)
-			s.Fault = fault
+			s.Break(fault)
 			s.Put("/m.safetensors", file)
 			for i := range 2 {
 				if got := succeeds(t, "cat", s.URL+"/m.safetensors", fmt.Sprintf("raw/t%d", i)); got != string(file.tensor(i, size, 0, size)) {
@@ -158,7 +158,7 @@ func TestRemoteDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			apart(t)
 			s := testweb.New(t)
-			s.Fault = fault
+			s.Break(fault)
 			s.Put("/m.safetensors", file)
 			address := s.URL + "/m.safetensors"
 			run(t, []string{"cat", address, "raw/t0"}, address)
@@ -177,7 +177,8 @@ func TestRemoteDeadline(t *testing.T) {
 		t.Run(name+" names", func(t *testing.T) {
 			apart(t)
 			h, r := testhub.NewHub(t), testhub.NewRegistry(t)
-			h.Fault, r.Fault = fault, fault
+			h.Break(fault)
+			r.Break(fault)
 			t.Setenv("HF_ENDPOINT", h.URL)
 			t.Setenv("AWS_ENDPOINT_URL", h.URL)
 			t.Setenv("AWS_NO_SIGN_REQUEST", "1")

@@ -43,7 +43,7 @@ func TestFetch(t *testing.T) {
 	}
 	failsWith(t, 1, []string{"fetch", "--cache-size", "0", "hf:acme/tiny"}, "there is no cache on a disk to fetch into")
 	// Another digest.
-	h.Fault = func(w http.ResponseWriter, r *http.Request, data bool) bool {
+	h.Break(func(w http.ResponseWriter, r *http.Request, data bool) bool {
 		if !data {
 			return false
 		}
@@ -51,10 +51,10 @@ func TestFetch(t *testing.T) {
 		wrong[len(wrong)-1] ^= 1
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(wrong))
 		return true
-	}
+	})
 	failsWith(t, 1, []string{"fetch", "--cache", filepath.Join(t.TempDir(), "other"), "hf:acme/tiny"}, "the bytes that came have the digest sha256:")
 	failsWith(t, 1, []string{"verify", "--cache", filepath.Join(t.TempDir(), "other"), "hf:acme/tiny"}, "the bytes that came have the digest sha256:")
-	h.Fault = nil
+	h.Break(nil)
 	if out := succeeds(t, "verify", "--remote", "hf:acme/tiny:tiny.gguf"); !strings.Contains(out, "1 digest read") {
 		t.Error(out)
 	}

@@ -97,7 +97,7 @@ func TestRemoteStream(t *testing.T) {
 	dir := mountedFar(t, s.URL+"/m.safetensors")
 	s.Reset()
 	var p rendezvous
-	s.Do(func() { s.Fault = p.hold })
+	s.Break(p.hold)
 	n := int64(0)
 	for i := range 2 {
 		n += sameAs(t, filepath.Join(dir, fmt.Sprintf("raw/t%d", i)), func(off, n int64) []byte {
@@ -177,7 +177,7 @@ func TestRemoteChanges(t *testing.T) {
 			const size = 20 << 20
 			file := newMadeFile(3, size)
 			s := testweb.New(t)
-			s.Careless = careless
+			s.Change(func(b *testweb.Behaviour) { b.Careless = careless })
 			s.Put("/m.safetensors", file)
 			logged := filepath.Join(t.TempDir(), "log")
 			dir := mountedFar(t, s.URL+"/m.safetensors", "--log", logged)
@@ -187,7 +187,7 @@ func TestRemoteChanges(t *testing.T) {
 			if err := read(0, 0); err != nil {
 				t.Fatal(err)
 			}
-			s.Do(func() { s.ETag = `"two"` })
+			s.Change(func(b *testweb.Behaviour) { b.ETag = `"two"` })
 			for i := range 3 {
 				for range 2 {
 					if err := read(i, 15<<20); !errors.Is(err, syscall.ESTALE) {
@@ -314,13 +314,13 @@ func TestRemoteSecrets(t *testing.T) {
 	h.Commit("acme/tiny", map[string][]byte{"tiny.gguf": model})
 	s := testweb.New(t)
 	s.Put("/m.gguf", bytes.NewReader(model))
-	s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+	s.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		if user, password, _ := r.BasicAuth(); user == secret && password == secret && r.URL.Query().Get("sig") == secret {
 			return false
 		}
 		w.WriteHeader(http.StatusForbidden)
 		return true
-	}
+	})
 	t.Setenv("HF_ENDPOINT", h.URL)
 	t.Setenv("HF_TOKEN", secret)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", secret)

@@ -145,7 +145,7 @@ func TestAsking(t *testing.T) {
 			}
 		})
 	}
-	h.Delay = patience * 3 / 4 // for each of some requests
+	h.Delay(patience * 3 / 4) // for each of some requests
 	shown := info()
 	if !strings.Contains(shown, "\r\x1b[Kasking 127.0.0.1 ...") || !strings.HasSuffix(shown, "\r\x1b[K") || strings.Contains(shown, "\n") {
 		t.Errorf("it shows %q", shown)

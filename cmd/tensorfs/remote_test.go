@@ -296,7 +296,7 @@ func bytesOf(t testing.TB, d tensorfs.Data) []byte {
 func TestRemoteWhole(t *testing.T) {
 	apart(t)
 	s := testweb.New(t)
-	s.Whole = true
+	s.Change(func(b *testweb.Behaviour) { b.Whole = true })
 	small, large := newMadeFile(1, 10<<20), newMadeFile(1, 5_000_000_000)
 	s.Put("/small.safetensors", small)
 	s.Put("/large.safetensors", large)
@@ -322,10 +322,10 @@ func TestRemoteRedirects(t *testing.T) {
 	apart(t)
 	s := testweb.New(t)
 	to := ""
-	s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+	s.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, to, http.StatusFound)
 		return true
-	}
+	})
 	s.Put("/m.gguf", bytes.NewReader(nil))
 	defer func(public func(netip.Addr) bool) { web.Public = public }(web.Public)
 	web.Public = netip.Addr.IsLoopback
@@ -407,11 +407,11 @@ func TestRemoteLocalFirst(t *testing.T) {
 	failsWith(t, 1, []string{"info", "hf:acme/tyny"}, "hf:acme/tyny: the Hub says there is no such model", "did you mean hf:acme/tiny? If not, check the name, or set HF_TOKEN")
 	// The same where the Hub cannot be reached, or has no time; not where what was said
 	// of it is wrong.
-	h.Fault = func(w http.ResponseWriter, _ *http.Request, _ bool) bool {
+	h.Break(func(w http.ResponseWriter, _ *http.Request, _ bool) bool {
 		w.Header().Set("Retry-After", "3600")
 		w.WriteHeader(http.StatusTooManyRequests)
 		return true
-	}
+	})
 	failsWith(t, 1, []string{"info", "hf:acme/tyny"}, "hf:acme/tyny: the Hub limits requests; did you mean hf:acme/tiny? If not, try again in 3600 s")
 	t.Setenv("HF_ENDPOINT", "http://127.0.0.1:1")
 	failsWith(t, 1, []string{"info", "--timeout", "1ns", "hf:acme/tyny"}, "did you mean hf:acme/tiny? If not, ")

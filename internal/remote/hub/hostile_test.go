@@ -28,14 +28,14 @@ func TestHostileTrees(t *testing.T) {
 	pages := atomic.Int64{}
 	h := testhub.NewHub(t)
 	h.Commit("org/name", map[string][]byte{"config.json": []byte("{}")})
-	h.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+	h.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool {
 		if !strings.Contains(r.URL.Path, "/tree/") {
 			return false
 		}
 		pages.Add(1)
 		page.Load().(http.HandlerFunc)(w, r)
 		return true
-	}
+	})
 	text := func(s string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, s) }
 	}
@@ -100,10 +100,10 @@ func TestHostileTrees(t *testing.T) {
 func TestHostileCommits(t *testing.T) {
 	var text string
 	h := testhub.NewHub(t)
-	h.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+	h.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool {
 		fmt.Fprint(w, text)
 		return true
-	}
+	})
 	for _, tt := range []struct{ revision, text, want string }{
 		{"", `<html>`, "is not what it says about models"},
 		{"", `[]`, "is not what it says about models"},

@@ -245,7 +245,7 @@ func TestAddressEnds(t *testing.T) {
 			h.Commit("org/name", map[string][]byte{"model.safetensors": model})
 			var mu sync.Mutex
 			ended, ranges := false, 0
-			h.Fault = func(w http.ResponseWriter, r *http.Request, data bool) bool {
+			h.Break(func(w http.ResponseWriter, r *http.Request, data bool) bool {
 				mu.Lock()
 				defer mu.Unlock()
 				if ranges++; !data || ranges <= 3 || ended && !strings.HasSuffix(r.URL.RawQuery, "sig=secret1") {
@@ -254,7 +254,7 @@ func TestAddressEnds(t *testing.T) {
 				ended = true
 				w.WriteHeader(status)
 				return true
-			}
+			})
 			m := newMachine(t, h)
 			l := m.mustOpen(t, "org/name", "")
 			ranges = 0
@@ -270,12 +270,12 @@ func TestAddressEnds(t *testing.T) {
 	t.Run("for good", func(t *testing.T) {
 		h := testhub.NewHub(t)
 		h.Commit("org/name", map[string][]byte{"model.safetensors": pattern(100_000, 4)})
-		h.Fault = func(w http.ResponseWriter, r *http.Request, data bool) bool {
+		h.Break(func(w http.ResponseWriter, r *http.Request, data bool) bool {
 			if data {
 				w.WriteHeader(http.StatusForbidden)
 			}
 			return data
-		}
+		})
 		m := newMachine(t, h)
 		_, err := testremote.Read(m.mustOpen(t, "org/name", ""), "model.safetensors")
 		if !errors.Is(err, syscall.EACCES) || secret(err.Error()) || strings.Contains(err.Error(), "\n") {
@@ -297,7 +297,7 @@ func TestRefusals(t *testing.T) {
 	h.Private["org/private"] = token
 	h.Gated["org/gated"] = true
 	h.Renamed["org/old"] = "org/new"
-	h.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+	h.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool {
 		busy := strings.Contains(r.URL.Path, "org/busy")
 		switch {
 		case busy:
@@ -310,7 +310,7 @@ func TestRefusals(t *testing.T) {
 			return false
 		}
 		return true
-	}
+	})
 	for _, tt := range []struct {
 		name, revision, token, want string
 		kind                        error
@@ -354,7 +354,7 @@ func TestLimited(t *testing.T) {
 	model := pattern(1000, 1)
 	h.Commit("org/name", map[string][]byte{"model.safetensors": model})
 	var asked []time.Time
-	h.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+	h.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool {
 		if !strings.Contains(r.URL.Path, "/resolve/") {
 			return false
 		}
@@ -364,7 +364,7 @@ func TestLimited(t *testing.T) {
 		w.Header().Set("RateLimit", `"resolvers";r=0;t=0`)
 		w.WriteHeader(http.StatusTooManyRequests)
 		return true
-	}
+	})
 	m := newMachine(t, h)
 	if got, err := testremote.Read(m.mustOpen(t, "org/name", ""), "model.safetensors"); err != nil || !bytes.Equal(got, model) {
 		t.Error(err)
@@ -491,7 +491,7 @@ func TestAnotherFile(t *testing.T) {
 			h.Commit("org/name", map[string][]byte{"model.safetensors": pattern(1000, 1)})
 			m := newMachine(t, h)
 			l := m.mustOpen(t, "org/name", "")
-			h.Fault = func(w http.ResponseWriter, r *http.Request, data bool) bool {
+			h.Break(func(w http.ResponseWriter, r *http.Request, data bool) bool {
 				if data || header[0] == "" {
 					w.WriteHeader(http.StatusNotFound)
 					return true
@@ -500,7 +500,7 @@ func TestAnotherFile(t *testing.T) {
 				w.Header().Set("Location", "http://127.0.0.1:1/")
 				w.WriteHeader(http.StatusFound)
 				return true
-			}
+			})
 			if _, err := testremote.Read(l, "model.safetensors"); !errors.Is(err, tensorfs.ErrChanged) || !errors.Is(err, syscall.ESTALE) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v", err)
 			}

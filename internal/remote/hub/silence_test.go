@@ -42,7 +42,7 @@ func TestPagesInTime(t *testing.T) {
 	h := testhub.NewHub(t)
 	h.Commit("org/name", map[string][]byte{"config.json": []byte("{}")})
 	var pages atomic.Int64
-	h.Fault = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+	h.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool {
 		if !strings.Contains(r.URL.Path, "/tree/") {
 			return false
 		}
@@ -51,7 +51,7 @@ func TestPagesInTime(t *testing.T) {
 		w.Header().Set("Link", "</?cursor="+strings.Repeat("x", int(n))+`>; rel="next"`)
 		w.Write([]byte("[]"))
 		return true
-	}
+	})
 	store, _ := testremote.Cache(t)
 	o := options(h)
 	o.Client, o.Store = testremote.Client(t, time.Second), store

@@ -161,7 +161,7 @@ func TestMoves(t *testing.T) {
 func TestAddressEnds(t *testing.T) {
 	model := bytes.Repeat([]byte("GGUF0123456789abcdef"), 200_000)
 	r := testhub.NewRegistry(t)
-	r.Uses = 2
+	r.Expire(2)
 	r.Push("library/tiny/latest", manifestOf(model), model)
 	m := newMachine(t)
 	l, _, err := m.open(r.Host() + "/library/tiny")
@@ -193,7 +193,7 @@ func TestRefusals(t *testing.T) {
 	r.Push("me/negative/latest", fmt.Appendf(nil, `{"layers":[{"mediaType":"application/vnd.ollama.image.model","size":-1,"digest":"sha256:%s"}]}`, digest(model)))
 	r.Push("me/long/latest", bytes.Repeat([]byte(" "), maxManifest+1))
 	r.Private["me/private"] = token
-	r.Fault = func(w http.ResponseWriter, req *http.Request, _ bool) bool {
+	r.Break(func(w http.ResponseWriter, req *http.Request, _ bool) bool {
 		switch {
 		case strings.Contains(req.URL.Path, "me/busy"):
 			w.Header().Set("Retry-After", "100")
@@ -205,7 +205,7 @@ func TestRefusals(t *testing.T) {
 			return false
 		}
 		return true
-	}
+	})
 	for _, tt := range []struct {
 		name, endpoint, token, want string
 		kind                        error

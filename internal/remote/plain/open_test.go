@@ -114,25 +114,25 @@ func TestOpen(t *testing.T) {
 // Each range asks for the version, and a file of another one is not read. Row 13.
 func TestVersions(t *testing.T) {
 	for name, x := range map[string]struct {
-		set     func(s *testweb.Server)
-		change  func(s *testweb.Server)
+		set     func(b *testweb.Behaviour)
+		change  func(b *testweb.Behaviour)
 		require string // the header that asks for the version
 	}{
-		"strong ETag":            {func(s *testweb.Server) {}, func(s *testweb.Server) { s.ETag = `"two"` }, "If-Match"},
-		"strong ETag, ignored":   {func(s *testweb.Server) { s.Careless = true }, func(s *testweb.Server) { s.ETag = `"two"` }, "If-Match"},
-		"time":                   {func(s *testweb.Server) { s.ETag = "" }, func(s *testweb.Server) { s.Modified = s.Modified.Add(time.Hour) }, "If-Unmodified-Since"},
-		"time, ignored":          {func(s *testweb.Server) { s.ETag, s.Careless = "", true }, func(s *testweb.Server) { s.Modified = s.Modified.Add(time.Hour) }, "If-Unmodified-Since"},
-		"weak ETag":              {func(s *testweb.Server) { s.ETag = `W/"one"` }, func(s *testweb.Server) { s.ETag = `W/"two"` }, "If-Unmodified-Since"},
-		"weak ETag alone":        {func(s *testweb.Server) { s.ETag, s.Modified = `W/"one"`, time.Time{} }, func(s *testweb.Server) { s.ETag = `W/"two"` }, ""},
-		"no ETag any more":       {func(s *testweb.Server) { s.Careless = true }, func(s *testweb.Server) { s.ETag = "" }, "If-Match"},
-		"gone":                   {func(s *testweb.Server) {}, func(s *testweb.Server) { s.Fault = status(404) }, "If-Match"},
-		"shorter (416)":          {func(s *testweb.Server) {}, func(s *testweb.Server) { s.Fault = status(416) }, "If-Match"},
-		"precondition (412)":     {func(s *testweb.Server) {}, func(s *testweb.Server) { s.Fault = status(412) }, "If-Match"},
-		"another size, careless": {func(s *testweb.Server) { s.Careless = true }, func(s *testweb.Server) { s.Fault = otherSize }, "If-Match"},
+		"strong ETag":            {func(b *testweb.Behaviour) {}, func(b *testweb.Behaviour) { b.ETag = `"two"` }, "If-Match"},
+		"strong ETag, ignored":   {func(b *testweb.Behaviour) { b.Careless = true }, func(b *testweb.Behaviour) { b.ETag = `"two"` }, "If-Match"},
+		"time":                   {func(b *testweb.Behaviour) { b.ETag = "" }, func(b *testweb.Behaviour) { b.Modified = b.Modified.Add(time.Hour) }, "If-Unmodified-Since"},
+		"time, ignored":          {func(b *testweb.Behaviour) { b.ETag, b.Careless = "", true }, func(b *testweb.Behaviour) { b.Modified = b.Modified.Add(time.Hour) }, "If-Unmodified-Since"},
+		"weak ETag":              {func(b *testweb.Behaviour) { b.ETag = `W/"one"` }, func(b *testweb.Behaviour) { b.ETag = `W/"two"` }, "If-Unmodified-Since"},
+		"weak ETag alone":        {func(b *testweb.Behaviour) { b.ETag, b.Modified = `W/"one"`, time.Time{} }, func(b *testweb.Behaviour) { b.ETag = `W/"two"` }, ""},
+		"no ETag any more":       {func(b *testweb.Behaviour) { b.Careless = true }, func(b *testweb.Behaviour) { b.ETag = "" }, "If-Match"},
+		"gone":                   {func(b *testweb.Behaviour) {}, func(b *testweb.Behaviour) { b.Fault = status(404) }, "If-Match"},
+		"shorter (416)":          {func(b *testweb.Behaviour) {}, func(b *testweb.Behaviour) { b.Fault = status(416) }, "If-Match"},
+		"precondition (412)":     {func(b *testweb.Behaviour) {}, func(b *testweb.Behaviour) { b.Fault = status(412) }, "If-Match"},
+		"another size, careless": {func(b *testweb.Behaviour) { b.Careless = true }, func(b *testweb.Behaviour) { b.Fault = otherSize }, "If-Match"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := testweb.New(t)
-			x.set(s)
+			s.Change(x.set)
 			b := pattern(20 * mib)
 			s.Put("/m.gguf", bytes.NewReader(b))
 			l, file, err := Open(context.Background(), s.URL+"/m.gguf", newOptions(t))
@@ -153,7 +153,7 @@ func TestVersions(t *testing.T) {
 			if r := s.Requests(); x.require != "" && r[len(r)-1].Header.Get(x.require) == "" {
 				t.Errorf("asked without %s: %v", x.require, r[len(r)-1])
 			}
-			s.Do(func() { x.change(s) })
+			s.Change(x.change)
 			for range 2 {
 				if err := tensorfs.ReadFull(d, p, 15*mib); !errors.Is(err, tensorfs.ErrChanged) || !errors.Is(err, syscall.ESTALE) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%v", err)
@@ -181,15 +181,15 @@ func otherSize(_ int, w http.ResponseWriter, r *http.Request) bool {
 
 // What nothing tells apart from another version is nobody else's.
 func TestPrivate(t *testing.T) {
-	for name, set := range map[string]func(s *testweb.Server){
-		"nothing":   func(s *testweb.Server) { s.ETag, s.Modified = "", time.Time{} },
-		"weak ETag": func(s *testweb.Server) { s.ETag, s.Modified = `W/"x"`, time.Time{} },
-		"later":     func(s *testweb.Server) { s.ETag, s.Modified = "", time.Now().Add(time.Hour) },
-		"whole":     func(s *testweb.Server) { s.ETag, s.Modified, s.Whole = "", time.Time{}, true },
+	for name, set := range map[string]func(b *testweb.Behaviour){
+		"nothing":   func(b *testweb.Behaviour) { b.ETag, b.Modified = "", time.Time{} },
+		"weak ETag": func(b *testweb.Behaviour) { b.ETag, b.Modified = `W/"x"`, time.Time{} },
+		"later":     func(b *testweb.Behaviour) { b.ETag, b.Modified = "", time.Now().Add(time.Hour) },
+		"whole":     func(b *testweb.Behaviour) { b.ETag, b.Modified, b.Whole = "", time.Time{}, true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := testweb.New(t)
-			set(s)
+			s.Change(set)
 			b := pattern(3*mib + 5)
 			s.Put("/m.gguf", bytes.NewReader(b))
 			o := newOptions(t)
@@ -208,7 +208,7 @@ func TestPrivate(t *testing.T) {
 // Servers that send only whole files. Row 14.
 func TestWhole(t *testing.T) {
 	s := testweb.New(t)
-	s.Whole = true
+	s.Change(func(b *testweb.Behaviour) { b.Whole = true })
 	b := pattern(10*mib + 1)
 	s.Put("/small.gguf", bytes.NewReader(b))
 	s.Put("/large.gguf", zeros(65*mib))
@@ -234,22 +234,20 @@ func TestWhole(t *testing.T) {
 	}
 	// It breaks off twice.
 	var sent int64
-	s.Do(func() {
-		s.Fault = func(i int, w http.ResponseWriter, r *http.Request) bool {
-			if sent++; sent > 2 {
-				return false
-			}
-			w.Header().Set("Last-Modified", s.Modified.UTC().Format(http.TimeFormat))
-			w.Header().Set("Content-Length", fmt.Sprint(65*mib))
-			w.Write(make([]byte, sent*20*mib))
-			panic(http.ErrAbortHandler)
+	s.Break(func(i int, w http.ResponseWriter, r *http.Request) bool {
+		if sent++; sent > 2 {
+			return false
 		}
+		w.Header().Set("Last-Modified", time.Unix(1_700_000_000, 0).UTC().Format(http.TimeFormat))
+		w.Header().Set("Content-Length", fmt.Sprint(65*mib))
+		w.Write(make([]byte, sent*20*mib))
+		panic(http.ErrAbortHandler)
 	})
 	mustRead(t, o, s.URL+"/large.gguf", make([]byte, 65*mib))
 	if came != 65*mib {
 		t.Errorf("%d bytes of progress", came)
 	}
-	s.Do(func() { s.Fault = nil })
+	s.Break(nil)
 	s.Reset()
 	o.Offline = "--offline"
 	mustRead(t, o, s.URL+"/large.gguf", make([]byte, 65*mib))
@@ -267,7 +265,7 @@ func TestSplit(t *testing.T) {
 		files[name] = pattern(300_000 + i)
 		s.Put("/d/"+name, bytes.NewReader(files[name]))
 	}
-	s.ETag = "" // files have one each on real servers
+	s.Change(func(b *testweb.Behaviour) { b.ETag = "" }) // files have one each on real servers
 	o := newOptions(t)
 	l, file, err := Open(context.Background(), s.URL+"/d/m-00002-of-00003.gguf?sig=secret", o)
 	if err != nil || file != "m-00002-of-00003.gguf" {
@@ -289,14 +287,12 @@ func TestSplit(t *testing.T) {
 	if err != nil || len(l.Items()) != 2 {
 		t.Errorf("one is missing: %v", err)
 	}
-	s.Do(func() {
-		s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
-			if strings.Contains(r.URL.Path, "00002") {
-				w.WriteHeader(http.StatusForbidden)
-				return true
-			}
-			return false
+	s.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "00002") {
+			w.WriteHeader(http.StatusForbidden)
+			return true
 		}
+		return false
 	})
 	if _, _, err = Open(context.Background(), s.URL+"/d/m-00001-of-00003.gguf?sig=secret", newOptions(t)); !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "m-00002-of-00003.gguf?...: the server answers 403") {
 		t.Errorf("one is forbidden: %v", err)
@@ -310,20 +306,20 @@ func TestRedirect(t *testing.T) {
 	data.Put("/blob", bytes.NewReader(b))
 	names.Put("/m.gguf", bytes.NewReader(nil))
 	uses := 0
-	data.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+	data.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		if uses++; uses == 3 || r.URL.RawQuery == "sig=secret1" && uses > 3 { // the address has ended
 			w.WriteHeader(http.StatusForbidden)
 			return true
 		}
 		return false
-	}
+	})
 	signed := 0
-	names.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+	names.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		signed++
 		w.Header().Set("ETag", `"of the redirect"`)
 		http.Redirect(w, r, fmt.Sprintf("%s/blob?sig=secret%d", data.URL, signed), http.StatusFound)
 		return true
-	}
+	})
 	u, _ := url.Parse(names.URL)
 	u.User, u.Path = url.UserPassword("me", "secret"), "/m.gguf"
 	mustRead(t, newOptions(t), u.String(), b)
@@ -347,13 +343,13 @@ func TestRedirect(t *testing.T) {
 func TestNetrcOverHTTP(t *testing.T) {
 	s := testweb.New(t)
 	s.Put("/m.gguf", bytes.NewReader(pattern(10)))
-	s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+	s.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		if _, password, _ := r.BasicAuth(); password == "secret" {
 			return false
 		}
 		w.WriteHeader(http.StatusUnauthorized)
 		return true
-	}
+	})
 	home := t.TempDir()
 	m := testremote.NewMachine(t)
 	m.Env["HOME"] = home
@@ -407,7 +403,7 @@ func TestRefused(t *testing.T) {
 			s := testweb.New(t)
 			s.Put("/m.gguf", bytes.NewReader(nil))
 			s.Put("/again", bytes.NewReader(nil))
-			s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool { x.answer(w, r); return true }
+			s.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool { x.answer(w, r); return true })
 			_, _, err := Open(context.Background(), s.URL+"/m.gguf?sig=secret", newOptions(t))
 			if err == nil || !strings.Contains(err.Error(), "?...: "+x.want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want %s", err, x.want)

@@ -23,9 +23,7 @@ func TestSilence(t *testing.T) {
 		testremote.Silence{Name: s.URL + path, Want: want, Options: newOptions(t),
 			Open: func(o Options) (*remote.Listing, string, error) { return Open(t.Context(), s.URL+path, o) },
 			Fault: func(answer func(http.ResponseWriter, *http.Request) bool) {
-				s.Do(func() {
-					s.Fault = func(_ int, w http.ResponseWriter, r *http.Request) bool { return answer(w, r) }
-				})
+				s.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool { return answer(w, r) })
 			},
 		}.Test(t)
 	}

@@ -21,21 +21,20 @@ type Request struct {
 	Agent         string
 }
 
+// Fault answers a request instead of the servers, and says so, or leaves it to them.
+type Fault func(w http.ResponseWriter, r *http.Request, data bool) bool
+
 // Servers are the two of a service: one with names, and one that has the data at
 // addresses which end.
 type Servers struct {
 	URL string // of the first
 
-	// Delay is how long each answer takes.
-	Delay time.Duration
-	// Uses is after how many ranges an address of data ends, 0 for never.
-	Uses int
-	// Fault answers a request instead of the servers, and says so, or leaves it to them.
-	Fault func(w http.ResponseWriter, r *http.Request, data bool) bool
-
 	dataURL string
 
 	mu       sync.Mutex
+	delay    time.Duration
+	uses     int
+	fault    Fault
 	blobs    map[string][]byte // by SHA-256 or git's id
 	used     map[string]int    // ranges of each signature
 	signed   int
@@ -54,11 +53,25 @@ func (s *Servers) start(t testing.TB, names http.HandlerFunc) {
 	s.URL, s.dataURL = one.URL, two.URL
 }
 
-// Break sets Fault while requests may be under way; nil is none.
-func (s *Servers) Break(fault func(w http.ResponseWriter, r *http.Request, data bool) bool) {
+// Break lets fault see each request first; nil ends that.
+func (s *Servers) Break(fault Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Fault = fault
+	s.fault = fault
+}
+
+// Delay sets how long each answer takes.
+func (s *Servers) Delay(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = d
+}
+
+// Expire sets after how many ranges an address of data ends; 0 is never.
+func (s *Servers) Expire(ranges int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses = ranges
 }
 
 // Requests returns what was asked.
@@ -122,11 +135,12 @@ func (s *Servers) wrap(data bool, h http.HandlerFunc) http.Handler {
 		s.requests = append(s.requests, Request{data, r.URL.RequestURI(), r.Header.Get("Range"), r.Header.Get("Authorization"), r.UserAgent()})
 		s.now++
 		s.most = max(s.most, s.now)
+		delay := s.delay
 		s.mu.Unlock()
-		time.Sleep(s.Delay)
+		time.Sleep(delay)
 		s.mu.Lock()
 		s.now-- // before the last byte has left, after which the next request may come
-		fault := s.Fault
+		fault := s.fault
 		s.mu.Unlock()
 		w = counted{w, s}
 		if fault != nil && fault(w, r, data) {
@@ -157,7 +171,7 @@ func (s *Servers) serveData(w http.ResponseWriter, r *http.Request) {
 	sig := r.URL.Query().Get("sig")
 	s.mu.Lock()
 	s.used[sig]++
-	ended := sig == "" || s.Uses > 0 && s.used[sig] > s.Uses
+	ended := sig == "" || s.uses > 0 && s.used[sig] > s.uses
 	s.mu.Unlock()
 	switch {
 	case r.Header.Get("Authorization") != "":

@@ -24,19 +24,24 @@ type Request struct {
 	Header http.Header
 }
 
-// Server serves files. Its fields are set before it is asked, or between Lock and
-// Unlock.
-type Server struct {
-	URL string
-
-	sync.Mutex
+// Behaviour is how a server answers.
+type Behaviour struct {
 	ETag     string    // of all files, with quotes; "" for none
 	Modified time.Time // of all files; zero for none
 	Whole    bool      // it sends only whole files
 	Careless bool      // it does not look at If-Match and the like
-	// Fault answers request i, from 0 on, and says so, or leaves it to the server.
-	Fault func(i int, w http.ResponseWriter, r *http.Request) bool
+	Fault    Fault     // nil for none
+}
 
+// Fault answers request i, from 0 on, and says so, or leaves it to the server.
+type Fault func(i int, w http.ResponseWriter, r *http.Request) bool
+
+// Server serves files.
+type Server struct {
+	URL string
+
+	mu       sync.Mutex
+	is       Behaviour
 	files    map[string]Content // by path
 	requests []Request
 	sent     int64
@@ -44,7 +49,7 @@ type Server struct {
 
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{ETag: `"one"`, Modified: time.Unix(1_700_000_000, 0), files: map[string]Content{}}
+	s := &Server{is: Behaviour{ETag: `"one"`, Modified: time.Unix(1_700_000_000, 0)}, files: map[string]Content{}}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	s.URL = h.URL
@@ -53,38 +58,41 @@ func New(t testing.TB) *Server {
 
 // Put serves a file at a path, such as /dir/model.gguf.
 func (s *Server) Put(path string, c Content) {
-	s.Lock()
-	defer s.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.files[path] = c
 }
 
 // Requests returns what was asked since the last Reset.
 func (s *Server) Requests() []Request {
-	s.Lock()
-	defer s.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
 }
 
 // Sent returns how many bytes of files were sent since the last Reset.
 func (s *Server) Sent() int64 {
-	s.Lock()
-	defer s.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.sent
 }
 
 // Reset forgets what was asked and sent.
 func (s *Server) Reset() {
-	s.Lock()
-	defer s.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.requests, s.sent = nil, 0
 }
 
-// Do runs f while nothing is asked.
-func (s *Server) Do(f func()) {
-	s.Lock()
-	defer s.Unlock()
-	f()
+// Change changes how the server answers from the next request on.
+func (s *Server) Change(change func(*Behaviour)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.is)
 }
+
+// Break lets fault see each request first; nil ends that.
+func (s *Server) Break(fault Fault) { s.Change(func(b *Behaviour) { b.Fault = fault }) }
 
 // counted counts the bytes of an answer.
 type counted struct {
@@ -94,7 +102,9 @@ type counted struct {
 
 func (c counted) Write(p []byte) (int, error) {
 	n, err := c.ResponseWriter.Write(p)
-	c.s.Do(func() { c.s.sent += int64(n) })
+	c.s.mu.Lock()
+	c.s.sent += int64(n)
+	c.s.mu.Unlock()
 	return n, err
 }
 
@@ -103,35 +113,35 @@ func (c counted) Flush() { c.ResponseWriter.(http.Flusher).Flush() }
 
 // ServeHTTP answers.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.Lock()
+	s.mu.Lock()
 	i := len(s.requests)
 	s.requests = append(s.requests, Request{r.URL.RequestURI(), r.Header.Get("Range"), r.Header.Clone()})
-	c, etag, modified, whole, careless, fault := s.files[r.URL.Path], s.ETag, s.Modified, s.Whole, s.Careless, s.Fault
-	s.Unlock()
+	c, is := s.files[r.URL.Path], s.is
+	s.mu.Unlock()
 	w = counted{w, s}
 	if c == nil {
 		http.NotFound(w, r)
 		return
 	}
-	if etag != "" {
-		w.Header().Set("ETag", etag)
+	if is.ETag != "" {
+		w.Header().Set("ETag", is.ETag)
 	}
-	if fault != nil && fault(i, w, r) {
+	if is.Fault != nil && is.Fault(i, w, r) {
 		return
 	}
-	if careless {
+	if is.Careless {
 		r.Header.Del("If-Match")
 		r.Header.Del("If-Unmodified-Since")
 	}
-	if whole {
-		if !modified.IsZero() {
-			w.Header().Set("Last-Modified", modified.UTC().Format(http.TimeFormat))
+	if is.Whole {
+		if !is.Modified.IsZero() {
+			w.Header().Set("Last-Modified", is.Modified.UTC().Format(http.TimeFormat))
 		}
 		w.Header().Set("Content-Length", fmt.Sprint(c.Size()))
 		_, _ = io.Copy(w, io.NewSectionReader(c, 0, c.Size())) // who has seen enough goes away
 		return
 	}
-	http.ServeContent(w, r, "", modified, io.NewSectionReader(c, 0, c.Size()))
+	http.ServeContent(w, r, "", is.Modified, io.NewSectionReader(c, 0, c.Size()))
 }
 
 // Asked returns the range that a request asks for.
