@@ -99,7 +99,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	if line == "" {
 		line = fmt.Sprintf("tensorfs: the server ended before the mount was ready (%v); tensorfs mount -f shows more", err)
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), tensorfs.OneLine(publicText(line, []string{model})))
+	complain(cmd.ErrOrStderr(), tensorfs.OneLine(publicText(line, []string{model})))
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == exitUsage {
 		return reported{usageError{errors.New(line)}}

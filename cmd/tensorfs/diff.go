@@ -64,6 +64,7 @@ type diffReport struct {
 	notes   []string
 	results []pair.Result
 	ranks   map[string]float64 // of the differences of matrices
+	width   int                // of the terminal
 }
 
 // compare opens both models and compares them. They are closed when it returns.
@@ -110,7 +111,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	if err := progress.finish(ctx, err, printableName(a)+" and "+printableName(b), "tensors", x.Model, y.Model); err != nil {
 		return nil, err
 	}
-	return &diffReport{x, y, config, models.Notes, results, ranks}, nil
+	return &diffReport{a: x, b: y, config: config, notes: models.Notes, results: results, ranks: ranks}, nil
 }
 
 // mostRanked bounds the numbers whose differences are looked at for their rank, which takes

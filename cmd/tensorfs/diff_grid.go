@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/report"
@@ -43,7 +42,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 	g := report.NewGrid(names)
 	widest := 0
 	for _, k := range g.Kinds {
-		widest = max(widest, utf8.RuneCountInString(tensorfs.Printable(k)))
+		widest = max(widest, term.Cells(tensorfs.Printable(k)))
 	}
 	widest = min(widest, 28)
 	if !differs || g.Layers < 2 || widest+4+g.Layers > max(width, 40) || len(g.Kinds) > 40 {
@@ -87,7 +86,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 			continue
 		}
 		name := term.Shorten(tensorfs.Printable(k), widest)
-		fmt.Fprintf(w, "  %s%s  %s\n", name, strings.Repeat(" ", widest-utf8.RuneCountInString(name)), row.String())
+		fmt.Fprintf(w, "  %s%s  %s\n", name, strings.Repeat(" ", widest-term.Cells(name)), row.String())
 	}
 	if equal > 0 {
 		fmt.Fprintf(w, "  and %s that are equal in all layers\n", plural(equal, "kind"))
@@ -134,11 +133,11 @@ func (r *diffReport) roles(w io.Writer, width int) {
 		t.add("  "+tensorfs.Printable(x.name), term.Shorten(report.Span(x.layers), 24), inPercent(x.most), inPercent(x.sum/x.n), inPercent(x.part), rankText(x.rank))
 	}
 	t.print(w, width)
-	r.layers(w)
+	r.layers(w, width)
 }
 
 // layers names the layers that differ most.
-func (r *diffReport) layers(w io.Writer) {
+func (r *diffReport) layers(w io.Writer, width int) {
 	most := map[int]float64{}
 	for _, x := range r.results {
 		if p := report.PlaceOf(x.Name); p.Layer >= 0 && x.Status != pair.Equal && x.Difference.Numbers {
@@ -157,7 +156,7 @@ func (r *diffReport) layers(w io.Writer) {
 	if more := len(order) - len(parts); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	fmt.Fprintln(w, paragraph("by layer: ", text))
+	fmt.Fprintln(w, paragraph(width, "by layer: ", text))
 }
 
 // inPercent is a part in per cent.

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/near"
@@ -26,17 +25,18 @@ const (
 // diffStatuses are the sections of a report, the worst first, and equal, which has
 // none.
 var diffStatuses = []struct {
-	is    pair.Status
-	title string
-	head  []string
-	row   func(d *diffReport, r pair.Result) tableRow // without the name
+	is     pair.Status
+	title  string
+	colour term.Colour
+	head   []string
+	row    func(d *diffReport, r pair.Result) tableRow // without the name
 }{
-	{pair.Different, "different", figureHead, (*diffReport).figures},
-	{pair.Shape, "of another shape", []string{"A", "B"}, func(_ *diffReport, r pair.Result) tableRow { return tableRow{cells: []string{shape(r.A), shape(r.B)}} }},
-	{pair.OnlyA, "only in A", storedHead, func(_ *diffReport, r pair.Result) tableRow { return storedAs(r.A) }},
-	{pair.OnlyB, "only in B", storedHead, func(_ *diffReport, r pair.Result) tableRow { return storedAs(r.B) }},
-	{pair.Close, "close", figureHead, (*diffReport).figures},
-	{pair.Equal, "equal", nil, nil},
+	{pair.Different, "different", term.Warning, figureHead, (*diffReport).figures},
+	{pair.Shape, "of another shape", term.Warning, []string{"A", "B"}, func(_ *diffReport, r pair.Result) tableRow { return tableRow{cells: []string{shape(r.A), shape(r.B)}} }},
+	{pair.OnlyA, "only in A", term.Warning, storedHead, func(_ *diffReport, r pair.Result) tableRow { return storedAs(r.A) }},
+	{pair.OnlyB, "only in B", term.Warning, storedHead, func(_ *diffReport, r pair.Result) tableRow { return storedAs(r.B) }},
+	{pair.Close, "close", "", figureHead, (*diffReport).figures},
+	{pair.Equal, "equal", term.Good, nil, nil},
 }
 
 var (
@@ -46,12 +46,13 @@ var (
 
 // print writes the report for people.
 func (r *diffReport) print(stdout io.Writer, all bool) error {
-	w, width := bufio.NewWriter(stdout), tableWidth(stdout)
+	w, width, painter := bufio.NewWriter(stdout), tableWidth(stdout), term.PainterOf(stdout)
+	r.width = width
 	for i, t := range []*tensorfs.Model{r.a.Model, r.b.Model} {
 		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(withAdapters(t.Path, t)), t.Format, tensorfs.Printable(t.Architecture))
 	}
 	for _, note := range r.notes {
-		fmt.Fprintln(w, paragraph("note: ", tensorfs.OneLine(note)))
+		fmt.Fprintln(w, paragraph(width, "note: ", tensorfs.OneLine(note)))
 	}
 	if len(r.config) > 0 {
 		fmt.Fprintln(w)
@@ -87,7 +88,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 		for k, h := range s.head {
 			t.right[k+1] = slices.Contains(figureHead[1:], h)
 		}
-		t.add(append([]string{fmt.Sprintf("%s (%d)", s.title, len(list))}, s.head...)...)
+		t.add(append([]string{painter.Paint(s.colour, fmt.Sprintf("%s (%d)", s.title, len(list)))}, s.head...)...)
 		n := len(list)
 		if !all {
 			n = min(n, max(left/parts, 1)) // what a section does not need, those after it have
@@ -111,7 +112,11 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 			counts = append(counts, fmt.Sprintf("%d %s", n, s.title))
 		}
 	}
-	fmt.Fprintln(w, paragraph(plural(len(r.results), "tensor")+": ", strings.Join(counts, ", ")))
+	last := paragraph(width, plural(len(r.results), "tensor")+": ", strings.Join(counts, ", "))
+	if r.equal() {
+		last = painter.Paint(term.Good, last)
+	}
+	fmt.Fprintln(w, last)
 	return w.Flush()
 }
 
@@ -140,7 +145,7 @@ func (d *diffReport) figures(r pair.Result) tableRow {
 		if r.Reason != "" {
 			why += "; " + r.Reason
 		}
-		return tableRow{[]string{types, "-", "-", "-", "-"}, []string{paragraph("    ", tensorfs.OneLine(why))}}
+		return tableRow{[]string{types, "-", "-", "-", "-"}, []string{paragraph(d.width, "    ", tensorfs.OneLine(why))}}
 	}
 	row := tableRow{cells: []string{types, inPercent(r.Difference.Relative()), inPercent(float64(x.Differ) / float64(max(x.Count, 1))), number(x.Max), rankText(d.ranks[r.Name])}}
 	if x.Odd > 0 {
@@ -172,9 +177,9 @@ func briefType(t *tensorfs.Tensor) string {
 // number prints a figure in at most 8 columns, and a sign.
 func number(v float64) string { return fmt.Sprintf("%.3g", v) }
 
-// paragraph is a text in lines of 80 columns. The first begins with other words, and
+// paragraph is a text in lines of width columns, at least 40 and at most 80. The first begins with other words, and
 // the others are indented by as much.
-func paragraph(first, text string) string {
-	indent := strings.Repeat(" ", utf8.RuneCountInString(first))
-	return first + strings.Join(term.Wrap(text, term.Columns-len(indent), 0), "\n"+indent)
+func paragraph(width int, first, text string) string {
+	indent := strings.Repeat(" ", term.Cells(first))
+	return first + strings.Join(term.Wrap(text, min(max(width, 40), term.Columns)-len(indent), 0), "\n"+indent)
 }

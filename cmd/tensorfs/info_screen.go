@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/term"
@@ -176,7 +175,7 @@ func (s *infoScreen) types() {
 	}
 	width := keyWidth - 2
 	for _, t := range all[:min(len(all), mostTypes)] {
-		width = max(width, utf8.RuneCountInString(t.Type))
+		width = max(width, term.Cells(t.Type))
 	}
 	width = min(width, s.width-34-barWidth)
 	fmt.Fprintf(s.out, "\n%-*s%s\n", width+2, "types", "tensors       bytes    share")

@@ -39,7 +39,7 @@ func (o *mountOptions) warnUnkept(stderr io.Writer) {
 		return
 	}
 	if err := keep.Reach(o.takeover); err != nil {
-		fmt.Fprintln(stderr, "tensorfs: the mount is not kept:", errorLine(err, os.Args[1:]))
+		complain(stderr, "tensorfs: the mount is not kept: "+errorLine(err, os.Args[1:]))
 	}
 }
 

@@ -86,9 +86,20 @@ func is[T error](err error) bool {
 // troubleError is a failure of a command whose exit status 1 means something else.
 type troubleError struct{ error }
 
-// printError prints an error of a command line as a line.
+// printError prints an error of a command line.
 func printError(stderr io.Writer, err error, args []string) {
-	fmt.Fprintln(stderr, "tensorfs: "+errorLine(err, args))
+	complain(stderr, "tensorfs: "+errorLine(err, args))
+}
+
+// complain prints a message: as one line, which a terminal gets folded at words.
+func complain(w io.Writer, message string) { fmt.Fprintln(w, folded(w, message)) }
+
+// folded returns text that is written to w, folded at words if that is a terminal.
+func folded(w io.Writer, text string) string {
+	if !term.Is(w) {
+		return text
+	}
+	return term.Fold(text, term.Width(w)-1, "  ")
 }
 
 // errorLine returns an error of a command line as a line. Of words that nobody reads to

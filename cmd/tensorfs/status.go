@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 type statusOptions struct{ json bool }
@@ -46,6 +47,9 @@ type mountStatus struct {
 	Models     *int           `json:"models,omitempty"` // of a library
 	Open       []string       `json:"open,omitempty"`   // of them, the longest unused first
 }
+
+// stateColours are the colours of states in the table.
+var stateColours = map[string]term.Colour{"ok": term.Good, "changed": term.Warning, "no answer": term.Bad}
 
 // notYours is the state of a mount whose server answers only to its owner.
 const notYours = "not yours"
@@ -132,10 +136,11 @@ func (o *statusOptions) run(cmd *cobra.Command, _ []string) error {
 		return printJSON(stdout, list)
 	}
 	rows := table{right: make([]bool, 5)}
+	painter := term.PainterOf(stdout)
 	rows.add("PID", "HEALTH", "AGE", "MOUNTPOINT", "MODEL")
 	now := time.Now()
 	for _, m := range list {
-		rows.add(m.process(), m.State, m.age(now), homePath(m.Mountpoint), homePath(m.Model))
+		rows.add(m.process(), painter.Paint(stateColours[m.State], m.State), m.age(now), homePath(m.Mountpoint), homePath(m.Model))
 	}
 	rows.print(stdout, tableWidth(stdout))
 	for _, m := range list {
@@ -146,38 +151,41 @@ func (o *statusOptions) run(cmd *cobra.Command, _ []string) error {
 
 // print shows what does not fit in the table.
 func (m *mountStatus) print(stdout io.Writer) {
+	say := func(format string, args ...any) {
+		fmt.Fprintf(stdout, "\n%s\n", folded(stdout, fmt.Sprintf("%s: ", tensorfs.Printable(m.Mountpoint))+fmt.Sprintf(format, args...)))
+	}
 	for _, file := range m.Changed {
-		fmt.Fprintf(stdout, "\n%s: %s changed after it was mounted; unmount and mount again\n", tensorfs.Printable(m.Mountpoint), tensorfs.Printable(file))
+		say("%s changed after it was mounted; unmount and mount again", tensorfs.Printable(file))
 	}
 	isChange := func(file string) bool { return strings.Contains(m.LastError.Message, file) } // which is said above
 	if last := m.LastError; last != nil && !slices.ContainsFunc(m.Changed, isChange) {
-		m.printMessage(stdout, "error", *last)
+		say("last %s", messageText("error", *last))
 	}
 	if n := len(m.Warnings); n > 0 {
-		m.printMessage(stdout, "warning", m.Warnings[n-1])
+		say("last %s", messageText("warning", m.Warnings[n-1]))
 	}
 	if m.Unwatched != "" {
-		fmt.Fprintf(stdout, "\n%s: no watch: a chmod, rename or link of the model's files counts as a change too: %s\n", tensorfs.Printable(m.Mountpoint), tensorfs.OneLine(m.Unwatched))
+		say("no watch: a chmod, rename or link of the model's files counts as a change too: %s", tensorfs.OneLine(m.Unwatched))
 	}
 	if m.TakenOver > 0 {
-		fmt.Fprintf(stdout, "\n%s: taken over %s from a server that was gone\n", tensorfs.Printable(m.Mountpoint), plural(m.TakenOver, "time"))
+		say("taken over %s from a server that was gone", plural(m.TakenOver, "time"))
 	}
 	if w := m.Warm; w != nil {
 		why := ""
 		if w.Ended != "" {
 			why = ", then it ended: " + tensorfs.OneLine(w.Ended)
 		}
-		fmt.Fprintf(stdout, "\n%s: %s of %s read ahead (%s)%s\n", tensorfs.Printable(m.Mountpoint), size(w.Done), size(w.Total), w.View, why)
+		say("%s of %s read ahead (%s)%s", size(w.Done), size(w.Total), w.View, why)
 	}
 	if m.Library {
-		fmt.Fprintf(stdout, "\n%s: a library of %s, %d open\n", tensorfs.Printable(m.Mountpoint), plural(*m.Models, "model"), len(m.Open))
+		say("a library of %s, %d open", plural(*m.Models, "model"), len(m.Open))
 		for _, name := range m.Open {
 			fmt.Fprintf(stdout, "  %s\n", tensorfs.Printable(name))
 		}
 	}
 }
 
-// printMessage shows the last message of a kind.
-func (m *mountStatus) printMessage(stdout io.Writer, kind string, last fs.Fault) {
-	fmt.Fprintf(stdout, "\n%s: last %s, %s: %s\n", tensorfs.Printable(m.Mountpoint), kind, last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
+// messageText is a message of a kind.
+func messageText(kind string, last fs.Fault) string {
+	return fmt.Sprintf("%s, %s: %s", kind, last.Time.Local().Format(time.DateTime), tensorfs.OneLine(last.Message))
 }

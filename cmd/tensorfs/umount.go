@@ -102,7 +102,7 @@ func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
 		return err
 	}
 	if why := await(pid, m); why != "" {
-		fmt.Fprintf(stderr, "tensorfs: %s is unmounted; its server%s keeps running: %s\n", tensorfs.Printable(m.Mountpoint), process(pid), why)
+		complain(stderr, fmt.Sprintf("tensorfs: %s is unmounted; its server%s keeps running: %s", tensorfs.Printable(m.Mountpoint), process(pid), why))
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (o *verifyOptions) writeList(ctx context.Context, v *verification) error {
 	if err := write(list); err != nil || o.manifest.file == "-" {
 		return ignorePipe(err)
 	}
-	r.print("%s, %s\n", plural(len(files), "digest"), size(r.Bytes))
+	r.print("%s, %s", plural(len(files), "digest"), size(r.Bytes))
 	return r.failed
 }
 

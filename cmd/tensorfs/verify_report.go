@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/parallel"
+	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 // finding is one defect.
@@ -61,6 +62,7 @@ type verifyReport struct {
 type reporter struct {
 	*verification
 	clear      func() // takes away the progress bar
+	painter    term.Painter
 	unfinished string // what an interruption means, "" for the usual
 	digests    knownDigests
 
@@ -73,10 +75,10 @@ type reporter struct {
 }
 
 func (v *verification) report() *reporter {
-	r := &reporter{verification: v, clear: func() {}}
+	r := &reporter{verification: v, clear: func() {}, painter: term.PainterOf(v.stdout)}
 	r.Findings, r.Overflows, r.Notes = []finding{}, []overflow{}, v.notes
 	for _, n := range r.Notes {
-		r.print("note: %s\n", tensorfs.OneLine(n))
+		r.print("note: %s", tensorfs.OneLine(n))
 	}
 	return r
 }
@@ -87,7 +89,7 @@ func (r *reporter) print(format string, args ...any) {
 		return
 	}
 	r.clear()
-	_, r.failed = fmt.Fprintf(r.stdout, format, args...)
+	_, r.failed = fmt.Fprintln(r.stdout, folded(r.stdout, fmt.Sprintf(format, args...)))
 }
 
 // note adds what is not a finding.
@@ -95,7 +97,7 @@ func (r *reporter) note(n string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Notes = append(r.Notes, n)
-	r.print("note: %s\n", tensorfs.OneLine(n))
+	r.print("note: %s", tensorfs.OneLine(n))
 }
 
 // find adds a finding.
@@ -105,14 +107,14 @@ func (r *reporter) find(f finding) {
 	r.Findings = append(r.Findings, f)
 	where := cmp.Or(f.Tensor, f.File, f.Path)
 	if where != "" {
-		where = tensorfs.Printable(where) + ": "
+		where = r.painter.Paint(term.Bad, tensorfs.Printable(where)) + ": "
 	}
 	if r.quiet && len(r.lines) < mostLines {
 		r.lines = append(r.lines, "  "+where+tensorfs.OneLine(f.Problem))
 	} else if r.quiet && len(r.lines) == mostLines {
 		r.lines = append(r.lines, "  ... (tensorfs verify "+printableName(r.model)+" lists all)")
 	}
-	r.print("%s%s\n", where, tensorfs.OneLine(f.Problem))
+	r.print("%s%s", where, tensorfs.OneLine(f.Problem))
 }
 
 // mostLines is how many findings of each of several models are listed.
@@ -130,7 +132,7 @@ func (r *reporter) overflow(o overflow) {
 	case o.Values == 1:
 		what = fmt.Sprintf("1 of %d values is beyond 65504 (%.4g) and becomes", o.Of, o.Largest)
 	}
-	r.print("overflow: %s: %s infinite in f16/; read %s\n", tensorfs.Printable(o.Tensor), what, wideEnough(o.Largest))
+	r.print("overflow: %s: %s infinite in f16/; read %s", tensorfs.Printable(o.Tensor), what, wideEnough(o.Largest))
 }
 
 // wideEnough names the views that hold a number.
@@ -222,11 +224,14 @@ func (r *reporter) end(did string) error {
 	if r.json {
 		r.failed = printJSON(r.stdout, r.verifyReport)
 	} else {
-		if n := len(r.Overflows); n > 0 {
-			r.print("%s, %s, %s, %s in f16/\n", did, size(r.Bytes), plural(len(r.Findings), "finding"), plural(n, "overflow"))
-		} else {
-			r.print("%s, %s, %s\n", did, size(r.Bytes), plural(len(r.Findings), "finding"))
+		found := r.painter.Paint(term.Good, plural(0, "finding"))
+		if n := len(r.Findings); n > 0 {
+			found = r.painter.Paint(term.Bad, plural(n, "finding"))
 		}
+		if n := len(r.Overflows); n > 0 {
+			found += fmt.Sprintf(", %s in f16/", plural(n, "overflow"))
+		}
+		r.print("%s, %s, %s", did, size(r.Bytes), found)
 	}
 	if r.failed != nil || len(r.Findings) == 0 {
 		return r.failed

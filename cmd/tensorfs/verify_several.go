@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -69,11 +70,12 @@ func isLibrary(name string) bool {
 // several verifies models one after another. One that cannot be opened, or has findings, does not end it.
 func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []verifyTarget, notes []string) error {
 	stdout := cmd.OutOrStdout()
+	painter := term.PainterOf(stdout)
 	all := []verifiedModel{}
 	sound, found, failed := 0, 0, 0
 	for _, note := range notes {
 		if !o.json {
-			if _, err := fmt.Fprintf(stdout, "note: %s\n", tensorfs.OneLine(note)); err != nil {
+			if _, err := fmt.Fprintln(stdout, folded(stdout, "note: "+tensorfs.OneLine(note))); err != nil {
 				return err
 			}
 		}
@@ -93,22 +95,22 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 		case err != nil:
 			failed++
 			one.Error = errorLine(err, nil)
-			lines = []string{fmt.Sprintf("%s: not verified: %s", name, strings.TrimPrefix(one.Error, name+": "))}
+			lines = []string{fmt.Sprintf("%s: %s: %s", name, painter.Paint(term.Warning, "not verified"), strings.TrimPrefix(one.Error, name+": "))}
 		case len(r.Findings) > 0:
 			found++
 			one.verifyReport = &r.verifyReport
-			lines = append([]string{fmt.Sprintf("%s: %s; %s", name, plural(len(r.Findings), "finding"), r.advice())}, r.lines...)
+			lines = append([]string{fmt.Sprintf("%s: %s; %s", name, painter.Paint(term.Bad, plural(len(r.Findings), "finding")), r.advice())}, r.lines...)
 		default:
 			sound++
 			one.verifyReport = &r.verifyReport
-			lines = []string{fmt.Sprintf("%s: ok, %s and %s read, %s", name, plural(r.Tensors, "tensor"), plural(r.Files, "digest"), size(r.Bytes))}
+			lines = []string{fmt.Sprintf("%s: %s, %s and %s read, %s", name, painter.Paint(term.Good, "ok"), plural(r.Tensors, "tensor"), plural(r.Files, "digest"), size(r.Bytes))}
 		}
 		all = append(all, one)
 		if o.json {
 			continue
 		}
 		for _, line := range lines {
-			if _, err := fmt.Fprintln(stdout, line); err != nil {
+			if _, err := fmt.Fprintln(stdout, folded(stdout, line)); err != nil {
 				return err
 			}
 		}

@@ -139,6 +139,7 @@ var outside = map[string]struct{ in, why string }{
 	"github.com/spf13/cobra":             {"cmd/tensorfs", "command lines are for commands"},
 	"github.com/spf13/pflag":             {"cmd/tensorfs", "command lines are for commands"},
 	"golang.org/x/term":                  {"internal/term", "what a terminal is, one package knows for all commands"},
+	"golang.org/x/text":                  {"internal/term", "its package width knows the characters that take two columns"},
 	"github.com/ebitengine/purego":       {"metal scripts/quantisers", "it calls Metal, which the loader alone does, and libggml, which is only measured"},
 	"github.com/x448/float16":            {"views views/kernel views/arrange metal formats/hf formats internal/testing/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
 	"github.com/go-json-experiment/json": {"internal/jsonobj internal/remote/hub internal/remote/ollama formats/safetensors formats/ollama metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},

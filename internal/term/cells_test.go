@@ -6,7 +6,7 @@ import (
 )
 
 func TestCells(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "abc": 3, "äöü": 3, "模型": 4, "モデル.gguf": 11, "모델": 4, "e\u0301": 1, "🦙": 2, "ﾓ": 1, "Ａ": 2, "─█": 2} {
+	for text, want := range map[string]int{"": 0, "abc": 3, "äöü": 3, "模型": 4, "モデル.gguf": 11, "모델": 4, "e\u0301": 1, "🦙": 2, "ﾓ": 1, "Ａ": 2, "─█": 2, "⌚": 2, "🩷": 2, "\u200b": 0, "㍿": 2, "½": 1} {
 		if got := Cells(text); got != want {
 			t.Errorf("%q takes %d columns, want %d", text, got, want)
 		}

@@ -45,6 +45,31 @@ func last(s string, width int) string {
 	return s
 }
 
+// Fold breaks text at spaces into lines of at most width columns, and begins every line but the first with indent.
+// All other characters stay as they are, so that names and commands in it can be copied: a word that is longer than a
+// line is not broken. A width that leaves less than 20 columns beside the indent folds nothing.
+func Fold(text string, width int, indent string) string {
+	if width-Cells(indent) < 20 || Cells(text) <= width {
+		return text
+	}
+	var b strings.Builder
+	used := 0
+	for i, word := range strings.Split(text, " ") {
+		switch n := Cells(word); {
+		case i == 0:
+			used = n
+		case used+1+n <= width:
+			b.WriteByte(' ')
+			used += 1 + n
+		default:
+			b.WriteString("\n" + indent)
+			used = Cells(indent) + n
+		}
+		b.WriteString(word)
+	}
+	return b.String()
+}
+
 // Wrap breaks text at its spaces into at most rows lines of at most width
 // characters. A word that is longer than a line is shortened, and if the text needs
 // more lines, the last one ends in "...". width is 8 or more. With 0 rows it takes
