@@ -29,21 +29,26 @@
 //
 // # What version 0 promises
 //
-// Until version 1 anything may change. These will change least, and never without a
+// Until version 1 anything may change when the second number of the version does: 0.1.1
+// compiles and reads what 0.1.0 did. These parts will change least, and never without a
 // note in CHANGELOG.md that says what to write instead:
 //
 //   - the vocabulary of this package: Data and what composes it, Model, Tensor, DType,
 //     Meta, and the errors that callers tell apart;
 //   - package formats: Open, Options and OpenFS, which opens a model in any fs.FS;
+//   - package formats/models: Open and Options, which open a model by any name that the
+//     commands take, with all that they can do to it;
 //   - package formats/remote: models on servers;
 //   - package views: Encode, Floats and the names of views;
 //   - package fs: Mount, of any Dir;
 //   - package metal and what is below it: tensors as buffers of a GPU.
 //
 // Canonical names of tensors, the files of a mounted tree and the command line change
-// in the same way. The other packages are public because these are made of them: the
-// parsers below formats, whole models below views/tree, how the command serves mounts.
-// They change whenever that makes the module simpler.
+// in the same way. The C interface has a version of its own, in tensorfs.h: a program
+// keeps working with later libraries of the same major version.
+//
+// The other packages are public because these are made of them, such as the parsers
+// below formats. They change whenever that makes the module simpler.
 //
 // The package imports nothing else from the module and reads no files.
 package tensorfs

@@ -60,7 +60,9 @@ func TestRelease(t *testing.T) {
 		t.Skip("NOT TESTED: releases, which are built on Linux")
 	}
 	dist := t.TempDir()
-	c := exec.Command("../release", "--check", version)
+	write(t, filepath.Join(dist, "tensorfs-0.0.1-py3-none-any.whl"), "scripts/wheel was here")
+	write(t, filepath.Join(dist, "goproxy", "old.zip"), "a release was interrupted")
+	c := exec.Command("../release", "--check", "--trial", version)
 	c.Env = append(os.Environ(), "DIST="+dist)
 	if !*all {
 		c.Env = append(c.Env, "TARGETS=linux/"+runtime.GOARCH, "FORMATS=rpm apk tar.gz", "WHEELS=") // TestDeb is about the other
@@ -169,12 +171,15 @@ func tryFormula(t *testing.T, dist, file string) {
 	output(t, "ruby", "-c", file)
 }
 
-// trySources builds the archive of sources as the formula does, and runs that.
+// trySources builds the archive of sources as the formula does, and runs that. The archive has no data of tests.
 func trySources(t *testing.T, _, file string) {
+	if st, err := os.Stat(file); err != nil || st.Size() > 6<<20 {
+		t.Errorf("the archive has %d bytes, %v: does .gitattributes leave out what only tests of a clone read?", st.Size(), err)
+	}
 	dir := t.TempDir()
 	untar(t, file, dir)
 	dir = filepath.Join(dir, "tensorfs-"+packaged)
-	tracked := []string{"testdata/gguf/kv.gguf"} // of testdata the formula's
+	tracked := []string{"testdata/go.mod", "testdata/gguf/kv.gguf", "testdata/gguf/llama-xs.q8_0.gguf"} // the formula's and the demo's
 	for _, name := range strings.Split(output(t, "git", "-C", "../..", "ls-files"), "\n") {
 		if strings.HasPrefix(name, "testdata/") {
 			continue

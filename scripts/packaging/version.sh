@@ -3,7 +3,7 @@
 commit=$(git rev-parse HEAD)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
-# version sets VERSION, which all but apk and Go can compare, apk_version, and go_version,
+# version sets VERSION, which all but apk and Go can compare, apk_version, go_version and REF,
 # from what git describe prints: v0.1.0, v0.1.0-rc1, v0.1.0-5-g0123abc, 0123abc, each
 # perhaps -dirty.
 version() {
@@ -24,4 +24,8 @@ version() {
     exit 2
   fi
   VERSION=$VERSION$dirty
+  # What links of packages point to, which stays as the package was: the tag, or else the commit.
+  REF=$commit
+  [ "$go_version" != "v$given" ] || REF=$go_version
+  export REF
 }

@@ -21,16 +21,16 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// tracked are the files that git knows, in the order of their names. Their content is that
-// of the directory, so that changes can be tried before they are a commit.
-func tracked() ([]string, error) {
-	out, err := exec.Command("git", "ls-files", "-z").Output()
+// tracked lists the files that git knows, sorted by name; paths narrows them, as arguments of git ls-files.
+// Their content is the directory's, so that changes can be tried before they are a commit.
+func tracked(paths ...string) ([]string, error) {
+	out, err := exec.Command("git", append([]string{"ls-files", "-z", "--"}, paths...)...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w", err)
 	}
 	var names []string
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		if _, err := os.Lstat(name); err == nil { // one may be removed already
+		if _, err := os.Lstat(name); err == nil { // a removed file may still be listed
 			names = append(names, name)
 		}
 	}
@@ -38,19 +38,13 @@ func tracked() ([]string, error) {
 	return names, nil
 }
 
-// isTestdata reports whether a file is only for tests of the clone: most bytes of the repository
-// are. The formula of Homebrew installs one of them.
-func isTestdata(name string) bool {
-	return strings.HasPrefix(name, "testdata/") && name != "testdata/gguf/kv.gguf"
-}
-
-// source is an archive of the tracked files without those of tests, below one directory.
+// source writes an archive of the tracked files below one directory. Like git archive, it leaves out what
+// .gitattributes marks with export-ignore.
 func source(f facts, to string, _ []string) error {
-	names, err := tracked()
+	names, err := tracked(".", ":(exclude,attr:export-ignore)")
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, isTestdata)
 	return write(to, func(file *os.File) error {
 		z, err := gzip.NewWriterLevel(file, gzip.BestCompression)
 		if err != nil {
