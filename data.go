@@ -35,9 +35,10 @@ type Extenter interface {
 
 // Viewer is Data whose bytes are in memory, or can be, without a copy.
 type Viewer interface {
-	// View returns the bytes [off, off+n) and the memory that holds them, nil where
-	// that cannot be lost. Read the bytes only under [Guard]. It returns no bytes and no
-	// error where they are better read than waited for: the function [View] does that.
+	// View returns the bytes [off, off+n) and the memory that holds them: nil if that
+	// memory cannot be lost. Read the bytes only under [Guard]. View returns no bytes and
+	// no error if reading them is better than waiting for the memory: the function [View]
+	// does that.
 	View(off, n int64) ([]byte, Memory, error)
 }
 
@@ -145,8 +146,8 @@ type Checker interface {
 	Check() error
 }
 
-// PartChecker is Data of several files, or of one among others, that can say it of
-// some of its bytes alone.
+// PartChecker is Data that can check only some of its bytes, because it combines several
+// files or is one among several.
 type PartChecker interface {
 	// CheckPart is Checker.Check for the bytes [off, off+n).
 	CheckPart(off, n int64) error
@@ -161,8 +162,8 @@ func CheckPart(d Data, off, n int64) error {
 	return Check(d)
 }
 
-// Check asks d whether its bytes can still be read. It returns nil where d knows
-// of no file that changed.
+// Check asks d whether its bytes can still be read. It returns nil unless d knows of a file
+// that changed.
 func Check(d Data) error {
 	if c, ok := d.(Checker); ok {
 		return c.Check()

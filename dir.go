@@ -18,7 +18,7 @@ type Entry struct {
 	Dir   Dir           // a directory
 	Link  string        // a symbolic link's target
 	Lazy  *Lazy         // a tree that is opened when it is needed; in libraries only
-	Attrs func() []Attr // extended attributes of a file; nil for none
+	Attrs func() []Attr // extended attributes of the file; may be nil
 }
 
 // Attr is an extended attribute.
@@ -52,8 +52,8 @@ func (e Entries) Len() int { return len(e) }
 // Entry returns entry i.
 func (e Entries) Entry(i int) Entry { return e[i] }
 
-// Nest lays out entries whose names are paths with slashes as directories in
-// directories, sorted by name. dir makes a directory of its entries; nil for [Entries].
+// Nest turns entries whose names are paths with slashes into nested directories, sorted by
+// name. dir makes a directory of its entries; nil means [Entries].
 func Nest(list []Entry, dir func(Entries) Dir) Dir {
 	var out Entries
 	below := map[string][]Entry{}
@@ -125,9 +125,8 @@ func walk(d Dir, prefix string, fn func(path string, e Entry) error) error {
 	return nil
 }
 
-// Later is a directory that is made when somebody first looks into it, because
-// making it takes time. Mounting the tree and listing the directory above do not
-// make it.
+// Later is a directory that is made when it is first read, because making it takes time.
+// Mounting the tree and listing the parent directory do not make it.
 type Later struct {
 	build func() Dir
 	mu    sync.Mutex
@@ -137,7 +136,7 @@ type Later struct {
 // NewLater returns a directory that build makes, once.
 func NewLater(build func() Dir) *Later { return &Later{build: build} }
 
-// Made returns the directory, and makes it first if nobody has looked into it yet.
+// Made returns the directory, and makes it on the first call.
 func (l *Later) Made() Dir {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,19 +152,19 @@ func (l *Later) Len() int { return l.Made().Len() }
 // Entry returns entry i.
 func (l *Later) Entry(i int) Entry { return l.Made().Entry(i) }
 
-// Lazy is a tree that is opened when somebody looks into it. It may be closed and
-// opened again at any time, as often as needed, as long as its Identity is the
-// same; then it must be the same tree.
+// Lazy is a tree that is opened when it is first read. It may be closed and opened again as
+// often as needed while its Identity is the same; opening it must then return the same
+// tree.
 type Lazy struct {
 	// Identity returns a text that is another one after the tree has changed, and when
 	// it changed last. It opens nothing. An error means that the tree is gone.
 	Identity func() (id string, modified time.Time, err error)
 	// Open opens the tree. Nothing of it is used after the Closer was called.
 	Open func() (Dir, io.Closer, error)
-	// File says that a file is shown in place of the tree, which is a directory with that
-	// one file in it: opening it may take as long.
+	// File reports that the tree is shown as a single file. The tree is then a directory
+	// with only that file in it. Opening it may take as long as opening a tree.
 	File bool
-	// Bytes returns how large the File is, where that is known without opening it; nil where
-	// it is not. Of any other its size is asked for once, when somebody wants to know it.
+	// Bytes returns the size of the File if it is known without opening it. If Bytes is nil
+	// or returns false, the file is opened when its size is first asked for.
 	Bytes func() (int64, bool)
 }

@@ -17,10 +17,10 @@
 //	Bytes("text")           bytes in memory
 //	NewText(n, render)      a text of n pieces, rendered when they are read
 //
-// What Data can do beyond reading is found by type assertion. [Extenter] says
-// where the bytes are in the model's files, [Slices] gives the kernel the memory
-// that holds them. [View] gives that memory to Go code, which reads it under
-// [Guard] because a page of a mapped file can be lost at any time.
+// What Data can do beyond reading is found by type assertion. [Extenter] locates the bytes
+// in the model's files, [Slices] gives the kernel the memory that holds them. [View] gives
+// that memory to Go code, which reads it under [Guard] because a page of a mapped file can
+// be lost at any time.
 //
 // # Types
 //
@@ -31,7 +31,7 @@
 //
 // Until version 1 anything may change when the second number of the version does: 0.1.1
 // compiles and reads what 0.1.0 did. These parts will change least, and never without a
-// note in CHANGELOG.md that says what to write instead:
+// note in CHANGELOG.md that shows what to write instead:
 //
 //   - the vocabulary of this package: Data and what composes it, Model, Tensor, DType,
 //     Meta, and the errors that callers tell apart;
@@ -43,12 +43,12 @@
 //   - package fs: Mount, of any Dir;
 //   - package metal and what is below it: tensors as buffers of a GPU.
 //
-// Canonical names of tensors, the files of a mounted tree and the command line change
-// in the same way. The C interface has a version of its own, in tensorfs.h: a program
-// keeps working with later libraries of the same major version.
+// Canonical names of tensors, the files of a mounted tree and the command line follow the
+// same rule. The C interface has a version of its own, in tensorfs.h: a program keeps
+// working with later libraries of the same major version.
 //
-// The other packages are public because these are made of them, such as the parsers
-// below formats. They change whenever that makes the module simpler.
+// The other packages are public because these build on them, such as the parsers below
+// formats. They change whenever that makes the module simpler.
 //
 // The package imports nothing else from the module and reads no files.
 package tensorfs

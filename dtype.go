@@ -8,8 +8,8 @@ import (
 // DType is a stored type: a row of one table. The zero value is Unknown.
 type DType uint8
 
-// The stored types. Those of ggml come first, in ggml's order; then the types
-// of BitNet and ik_llama files; then those of safetensors that ggml lacks.
+// The stored types: first ggml's types in ggml's order, then the types of BitNet and
+// ik_llama files, then the safetensors types that ggml lacks.
 const (
 	Unknown DType = iota
 	F32
@@ -94,12 +94,12 @@ const (
 	numDTypes
 )
 
-// Kind says what a stored type holds.
+// Kind classifies the contents of a stored type.
 type Kind uint8
 
 // The kinds of stored types.
 const (
-	KindOpaque  Kind = iota // layout not known, or not decodable from the tensor alone
+	KindOpaque  Kind = iota // unknown layout, or not decodable from the tensor's bytes
 	KindFloat               // plain floating-point numbers
 	KindInteger             // plain integers and booleans
 	KindBlock               // blocks that carry their own scale

@@ -26,11 +26,11 @@ type missing struct{}
 func (missing) Error() string   { return "a file is missing" }
 func (missing) Unwrap() []error { return []error{ErrFormat, fs.ErrNotExist} }
 
-// ChangedError says which file of a model changed after it was opened.
+// ChangedError names a file of a model that changed after it was opened.
 type ChangedError struct {
 	File string // its path
 	Why  string // how that was noticed; "" where its size or times say so
-	Kind error  // what the system calls it, nil where that is nothing in particular
+	Kind error  // the system's error, nil if none applies
 }
 
 // Error returns one line with what to do.
@@ -50,13 +50,13 @@ func (e *ChangedError) Unwrap() []error {
 	return []error{ErrChanged, e.Kind}
 }
 
-// FormatError says what is wrong with a file and where.
+// FormatError describes what is wrong with a file, and where.
 type FormatError struct {
 	File    string // path as the user gave it, or the shard's
-	Tensor  string // source name; "" where no tensor is concerned
-	Offset  int64  // byte offset in File; negative where there is none to name
+	Tensor  string // name in the source; "" if no tensor is concerned
+	Offset  int64  // byte offset in File; negative if unknown
 	Problem string // what is wrong, with the numbers
-	Advice  string // what to do; "" to fetch the file again if Kind says that its bytes are wrong, else nothing
+	Advice  string // what to do; if "", fetching the file again is advised only if Kind means wrong bytes
 	Kind    error  // ErrFormat (also when nil), ErrUnsupported, ErrMissing, or what the system said
 }
 
@@ -100,7 +100,7 @@ func (e *FormatError) Unwrap() error {
 	return ErrFormat
 }
 
-// pathErrors says what system errors about paths mean and what to do about them.
+// pathErrors explains system errors about paths, with what to do about each.
 var pathErrors = []struct {
 	is              error
 	problem, advice string
@@ -133,7 +133,7 @@ func PathError(path string, err error) *FormatError {
 
 // NoDirectory returns the error for a directory that cannot be made, or not written to.
 func NoDirectory(dir string, err error) *FormatError {
-	if e, ok := errors.AsType[*FormatError](err); ok { // it says so itself
+	if e, ok := errors.AsType[*FormatError](err); ok { // its text names the path already
 		return e
 	}
 	e := &FormatError{File: dir, Offset: -1, Advice: "name another directory", Kind: err}

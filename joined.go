@@ -54,8 +54,8 @@ func Section(d Data, off, n int64) Data {
 	return &section{d, off, n}
 }
 
-// Whole returns all of d. Of a file it is a section of the file's own kind: files
-// that are elsewhere read ahead of those who read their sections.
+// Whole returns all of d. For a file it returns a section of the file's own kind, because
+// remote files read ahead only for readers of their sections.
 func Whole(d Data) Data {
 	if f, ok := d.(interface{ Section(off, n int64) Data }); ok {
 		return f.Section(0, d.Size())
@@ -362,7 +362,7 @@ func (t *Text) ReadAt(p []byte, off int64) (int, error) {
 		} else {
 			b = t.piece(i)
 		}
-		if len(b) != size { // the model has changed meanwhile
+		if len(b) != size { // the model changed after its size was taken
 			return done, io.ErrUnexpectedEOF
 		}
 		done += copy(p[done:n], b[at-t.starts[i]:])

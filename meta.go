@@ -110,8 +110,7 @@ func appendFloat(dst []byte, v any, quoteSpecial bool) []byte {
 	return strconv.AppendFloat(dst, f, format, -1, bits)
 }
 
-// AppendJSONString appends s as JSON text, as {"base64":"..."} where it is not
-// UTF-8.
+// AppendJSONString appends s as JSON text, or as {"base64":"..."} if s is not UTF-8.
 func AppendJSONString(dst []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		dst = append(dst, `{"base64":"`...)

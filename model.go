@@ -25,14 +25,14 @@ type Model struct {
 	Warnings     []string  // what a user should know but no view shows
 	ModTime      time.Time // latest of the weight files
 	Adapters     []Adapter // what changes tensors of it when they are read, in order
-	Merge        *Merge    // what it is made of, where a recipe describes it; nil for all other models
+	Merge        *Merge    // the merge that a recipe describes; otherwise nil
 
-	// Shown finds the file that holds a tensor as a view shows it, where the model was
-	// opened from a directory of such files; nil for all other models.
+	// Shown finds the file that holds a tensor as a view shows it, if the model was opened
+	// from a directory of such files; otherwise nil.
 	Shown func(view, name string) (ShownFile, bool)
 
-	// Server has the files of the server's directory from which a model was opened, for
-	// those that belong to it and are none of its Sources; nil for all other models.
+	// Server holds the files of the server's directory from which the model was opened that
+	// belong to the model without being Sources; otherwise nil.
 	Server fs.FS
 
 	closers []io.Closer
@@ -40,20 +40,20 @@ type Model struct {
 	opened  *opened     // sources, by File
 }
 
-// Merge is what a model is made of that is stored nowhere.
+// Merge describes a model that is computed from others and is not stored anywhere.
 type Merge struct {
 	Method string   // "linear"
 	Recipe []byte   // text of the recipe
 	Names  []string // of the models, as the recipe calls them
 	Models []*Model // by Names; the merge owns them
-	// Differs says why numbers may be others than those that mergekit writes for the recipe,
-	// a sentence for each reason; none where every bit is the same.
+	// Differs lists the reasons why numbers may differ from mergekit's result for the
+	// recipe, a sentence for each. It is empty if every bit is the same.
 	Differs []string
 	// Notes say what else is to know of the merge, such as keys of the recipe without a meaning.
 	Notes []string
 }
 
-// ShownFile is a file of this machine that may be mapped in place of what a view makes.
+// ShownFile is a local file that can be mapped instead of computing what a view shows.
 type ShownFile struct {
 	Path  string
 	Bytes int64 // that it should have
@@ -97,8 +97,8 @@ type Field struct {
 	Assumed bool // the schema's default: the model does not say it, and neither do its tensors
 }
 
-// Source is a file that belongs to the model, shown below source/: as a link, or
-// with its bytes where it is elsewhere.
+// Source is a file that belongs to the model, shown below source/: as a link if the file is
+// local, otherwise with its bytes.
 type Source struct {
 	Name string // below source/, with slashes; unique
 	Path string // absolute, or an address if it is not a file of this machine
@@ -178,8 +178,8 @@ func NewModel(m Model, closers ...io.Closer) (*Model, error) {
 	return &m, nil
 }
 
-// companionsOf returns where modules refer to companions in a list that is about to be sorted, and
-// how the companions are called.
+// companionsOf returns the places where modules refer to companions in a list that is about
+// to be sorted, and the companions' names.
 func companionsOf(list []Tensor) (at []**Tensor, names []string) {
 	note := func(c **Tensor, owner string) {
 		if *c != nil && (*c).Owner == owner {
@@ -227,7 +227,7 @@ func (m *Model) checkTensors() error {
 	return nil
 }
 
-// problem says what is wrong with a single tensor, "" if nothing is.
+// problem describes what is wrong with a single tensor; "" if it is valid.
 func (t *Tensor) problem() string {
 	switch {
 	case !ValidName(t.Name):
@@ -293,7 +293,7 @@ func (m *Model) ConfigInt(name string) int64 {
 	return 0
 }
 
-// Meta returns the metadata's value under a key, nil where it has none.
+// Meta returns the metadata's value under a key, nil if the key is missing.
 func (m *Model) Meta(key string) any {
 	if i := slices.IndexFunc(m.Metadata, func(e Meta) bool { return e.Key == key }); i >= 0 {
 		return m.Metadata[i].Value
@@ -320,9 +320,9 @@ func (m *Model) TensorBySource(source string) *Tensor {
 	return &m.Tensors[i]
 }
 
-// Check returns an error that wraps a ChangedError for every file of the model
-// that changed since it was opened, nil if none did. Files that nobody has asked
-// for are not open, see File.
+// Check returns an error that wraps a ChangedError for every file of the model that changed
+// since it was opened, nil if all are unchanged. Files that were never read are not open,
+// see File.
 func (m *Model) Check() error {
 	var errs []error
 	for _, f := range m.open() {

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Text from a file, or a path that somebody else chose, may contain characters
-// that control a terminal or change the order of the text shown: control
-// characters (including C1), direction marks, line separators, bytes that are not
-// UTF-8. Quote, Printable and OneLine show such text as Go writes it ("\u202e").
-// All such text passes through one of them on its way to a terminal.
+// Text from a file, or an untrusted path, may contain characters that control a terminal or
+// change the order of the text shown: control characters (including C1), direction marks,
+// line separators, bytes that are not UTF-8. Quote, Printable and OneLine show such text as
+// Go writes it ("\u202e"). All such text passes through one of them on its way to a
+// terminal.
 
 // Quote quotes text from a file for a message and shortens long text.
 func Quote(s string) string {

@@ -14,27 +14,27 @@ type Tensor struct {
 	DType     DType   // type of the stored elements
 	Shape     []int64 // row-major, outermost first; empty is a single element
 	Data      Data
-	Quant     *Quant // how companions turn the stored codes into numbers; nil for self-contained types
+	Quant     *Quant // how companions turn the stored codes into numbers; nil if the type is self-contained
 	Owner     string // name of the tensor whose Quant holds this one, or whose activations it scales; "" for others
 	BigEndian bool   // multi-byte fields of Data are big-endian
-	Opaque    string // why the numbers cannot be decoded from the bytes; "" where they can
-	Parts     []Part // parts of Data that a kernel addresses separately; nil where Data is a single part
+	Opaque    string // why the numbers cannot be decoded from the bytes; "" if they can
+	Parts     []Part // parts of Data that a kernel addresses separately; nil if Data is a single part
 
-	// MayOverflow marks halves made of a type with larger numbers: what is 65520 or
-	// above there, or -65520 or below, is infinite in Data. Whether there are such
-	// numbers is not known.
+	// MayOverflow marks F16 numbers converted from a type with a larger range: values of
+	// 65520 and above, or -65520 and below, are infinite in Data. Whether such values occur
+	// is not known.
 	MayOverflow bool
 
-	// Float is the type that numbers have in a file, where they are F32 only because they
-	// are made of what was quantised; Unknown for all others.
+	// Float is the type that numbers have in a file if they are F32 only because they were
+	// dequantised; Unknown for all other tensors.
 	Float DType
 
-	// Apart says why a tensor whose name means several joined ones, such as gate_up,
-	// does not hold all rows of one part before the rows of the next; "" where it does.
+	// Apart explains why a joined tensor, such as gate_up, does not store all rows of one
+	// part before the rows of the next; "" if it does.
 	Apart string
 
-	// Change says what adds to the numbers when they are read; nil where they are those of
-	// the model's files.
+	// Change describes what adds to the numbers when they are read; nil if the numbers come
+	// unchanged from the model's files.
 	Change *Change
 }
 
@@ -53,8 +53,8 @@ func (t *Tensor) WholeRowGroups() bool {
 	return n == 1 || len(t.Shape) >= 2 && t.Shape[len(t.Shape)-2]%n == 0
 }
 
-// Weight returns the name under which the tensor's numbers are shown: its own
-// name, or that of the module whose codes it holds.
+// Weight returns the name under which the tensor's numbers are shown: its own name, or the
+// name of the module whose codes it holds.
 func (t *Tensor) Weight() string {
 	if t.Quant != nil && t.Quant.Weight != "" {
 		return t.Quant.Weight
@@ -71,8 +71,8 @@ func (t *Tensor) Numbers() []int64 {
 	return t.Shape
 }
 
-// Quant says how a module's stored codes become numbers when the scales are in
-// tensors of their own.
+// Quant describes how a module's stored codes become numbers if the scales are in tensors
+// of their own.
 //
 //	affine         code*scale + bias           codes U32, scales and biases F16, BF16 or F32
 //	mxfp4, mxfp8   element * 2^(scale-127)     codes U32 (or U8), scales U8 as E8M0
@@ -90,22 +90,22 @@ type Quant struct {
 	Biases    *Tensor // affine only
 	Global    *Tensor // nvfp4: factor of the whole tensor, or one per leading index; nil without one
 
-	// Numbers, of other modes, are the numbers themselves: F32, row after row, each value
-	// that of the program that packed them before it rounds. Reading them unpacks them.
+	// Numbers holds the numbers themselves for all other modes: F32, row after row, equal
+	// to the values of the packing program before it rounds. Reading them unpacks them.
 	// Such a module has no Scales, Biases and Global, but Companions.
 	Numbers Data
-	// Companions are further tensors of the module, some of which no number is made of:
-	// those that scale activations.
+	// Companions are further tensors of the module. Some do not enter the numbers, such as
+	// the scales of activations.
 	Companions []*Tensor
-	// Float is the type in which programs compute with the numbers: F16, BF16 or, where the
-	// model says so, F32. Unknown for modules that MLX quantised.
+	// Float is the type in which programs compute with the numbers: F16, BF16 or, if the
+	// model asks for it, F32. Unknown for modules that MLX quantised.
 	Float DType
-	// Same returns the numbers as a module of one of the modes above, nil where none has
+	// Same returns the numbers as a module of one of the modes above, nil if no mode has
 	// all of them. It may read the companions.
 	Same func() (*Tensor, error)
 }
 
-// ByRows reports whether each row of the numbers is made of its own rows of codes,
+// ByRows reports whether each row of the numbers depends only on its own rows of codes,
 // scales and biases, so that rows can be moved as they are stored.
 func (q *Quant) ByRows() bool { return q.GroupSize > 0 && q.Numbers == nil }
 
@@ -118,8 +118,8 @@ type Part struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// Change says how the numbers of a tensor come to differ from those in the model's
-// files. The tensor that has it holds the numbers after the change.
+// Change describes how the numbers of a tensor come to differ from the numbers in the
+// model's files. The tensor that has it holds the numbers after the change.
 type Change struct {
 	Of   *Tensor   // the tensor before it, as the files have it
 	By   []Adapter // what changes it, in the order in which it does
@@ -143,8 +143,8 @@ func (t *Tensor) Stored() *Tensor {
 	return t.Change.Of.Stored()
 }
 
-// Origin returns where the numbers of a tensor are in the model's files: its own bytes,
-// or, where a change makes them, those of the tensor before it.
+// Origin returns where the numbers of a tensor are in the model's files: the tensor's own
+// bytes or, if a change computes them, the bytes of the tensor before it.
 func (t *Tensor) Origin() []Extent {
 	if e := Extents(t.Data); e != nil || t.Change == nil {
 		return e
@@ -152,7 +152,7 @@ func (t *Tensor) Origin() []Extent {
 	return t.Change.Of.Origin()
 }
 
-// origins yields all that a tensor is made of in files.
+// origins yields every extent of a file that a tensor is computed from.
 func (t *Tensor) origins(yield func(Extent)) {
 	for _, x := range Extents(t.Data) {
 		yield(x)
@@ -176,10 +176,10 @@ func (t *Tensor) origins(yield func(Extent)) {
 	}
 }
 
-// Rewrite puts changed tensors into the place of those that their changes are of, before
-// anything is made of the model. Companions of replaced modules leave the model, which
-// goes on to read them. sources are the files that the changes need besides, of models that
-// m owns: see [Model.Own]. By are the adapters that make the changes, in order.
+// Rewrite replaces tensors by changed ones, before views read the model. Companions of
+// replaced modules leave the model, which goes on reading them. sources are the further
+// files that the changes need, of models that m owns: see [Model.Own]. by lists the
+// adapters that make the changes, in order.
 func (m *Model) Rewrite(changed []Tensor, sources []Source, by []Adapter) error {
 	place := make(map[string]*Tensor, len(changed))
 	for i := range changed {
@@ -227,7 +227,7 @@ func (m *Model) Rewrite(changed []Tensor, sources []Source, by []Adapter) error 
 	return m.checkSources()
 }
 
-// repoint makes a module refer to its companions where they are now.
+// repoint makes a module refer to the new places of its companions.
 func repoint(q *Quant, owner string, at map[string]*Tensor) {
 	move := func(c **Tensor) {
 		if *c != nil && (*c).Owner == owner && at[(*c).Name] != nil {

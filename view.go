@@ -40,8 +40,8 @@ func ViewContext(ctx context.Context, d Data, off, n int64, buf *[]byte) ([]byte
 	return *buf, nil, ReadFullContext(ctx, d, *buf, off)
 }
 
-// Guard calls fn, which reads bytes returned by calls of View. memory has one
-// element for each of those calls, nil where the bytes were copied.
+// Guard calls fn, which reads bytes returned by calls of View. memory has one element for
+// each of those calls, nil if the bytes were copied.
 //
 //	View  |--codes--|     View  |--scales--|     the pages are brought in
 //	Guard    fn reads both, writes the result
