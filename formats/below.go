@@ -9,11 +9,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// OpenBelow opens a model below a directory of this machine that a program found
-// there: name is that of a file or of a model's directory, with slashes, or of a
-// manifest where dir is an Ollama store. KeepInside is about dir, or about the
-// repository's folder in the Hugging Face cache that it is; name is not followed out
-// of it either.
+// OpenBelow opens a model that a program found below a local directory. name is the name of
+// a file or of a model's directory, with slashes, or of a manifest if dir is an Ollama
+// store. KeepInside is about dir, or about the repository's folder if dir is in the Hugging
+// Face cache; name is not followed out of it either.
 func (o Options) OpenBelow(dir, name string) (m *tensorfs.Model, err error) {
 	defer rescue.To(&err, path.Join(dir, name))
 	if ollama.Match(name, nil) && source.HasDir(path.Join(dir, "blobs")) {

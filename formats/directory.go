@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// openHub opens a model of the local Hugging Face cache by its name. lacks says that
-// the cache does not have all of it.
+// openHub opens a model of the local Hugging Face cache by its name. lacks reports that the
+// cache does not have all of it.
 func openHub(name string, keepInside bool) (m *tensorfs.Model, lacks bool, err error) {
 	n, err := hub.ParseName(name)
 	if err != nil {
@@ -37,8 +37,7 @@ func openHub(name string, keepInside bool) (m *tensorfs.Model, lacks bool, err e
 	return m, false, nil
 }
 
-// openDir opens the model in a directory, or says what a directory without one
-// holds.
+// openDir opens the model in a directory, or describes what a directory without one holds.
 func openDir(src source.FS, dir string) (*tensorfs.Model, error) {
 	entries, err := src.ReadDir(dir)
 	if err != nil {

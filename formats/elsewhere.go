@@ -21,10 +21,10 @@ type Elsewhere struct {
 	FS fs.FS
 	// File is the model in it: a file, or "." for the directory itself.
 	File string
-	// Name says what was found, such as "hf:ORG/NAME@COMMIT". It holds no secrets.
+	// Name of the model that was found, such as "hf:ORG/NAME@COMMIT". It holds no secrets.
 	Name string
-	// Note is what its user should know, "" for nothing: that it is what was found the
-	// last time, because nobody answers now.
+	// Note is for the user, such as that the server did not answer and the model is the one
+	// found before. May be "".
 	Note string
 }
 
@@ -63,9 +63,10 @@ func unreached(err error) bool {
 	return errors.As(err, &e)
 }
 
-// nowhere is the error of a name that is not found elsewhere, or where nobody answers
-// who could be asked for it, and, as local says if it is not nil, not here. It adds what
-// is here of a near name, and where nobody may be asked, it is what local says.
+// nowhere is the error about a name that is not found on a server, because it is not there,
+// the server does not answer or asking is forbidden. If local is not nil, it is the error
+// about this machine. The error suggests similar local names. If no server may be asked, it
+// is local's.
 func (o Options) nowhere(err, local error, silence bool) error {
 	e, ok := errors.AsType[*tensorfs.FormatError](err)
 	if ok && silence && o.AskFirst {
@@ -161,8 +162,8 @@ func openCommit(at *Elsewhere, asked hub.Name) (*tensorfs.Model, error) {
 	return m, nil
 }
 
-// openOllama opens a model of the local Ollama store by its name. lacks says that
-// the store does not have all of it.
+// openOllama opens a model of the local Ollama store by its name. lacks reports that the
+// store does not have all of it.
 func openOllama(name string, keepInside bool) (m *tensorfs.Model, lacks bool, err error) {
 	m, err = ollama.OpenName(name, keepInside)
 	return m, errors.Is(err, fs.ErrNotExist), err

@@ -52,12 +52,12 @@ type Options struct {
 // ErrLink marks a link that KeepInside refuses.
 var ErrLink = source.ErrLink
 
-// Open opens the model at path: a file of any of the formats, a directory with
-// one model, or the name of a model in a local store ("ollama:NAME[:TAG]",
+// Open opens the model at path: a file of any of the formats, a directory with one model,
+// or the name of a model in a local store ("ollama:NAME[:TAG]",
 // "hf:ORG/NAME[@REVISION][:SELECT]", "hf:ORG/NAME/FILE", "lmstudio:PUBLISHER/NAME"; the
-// address of the model's page on the Hub is such a name, too). A file's format follows
-// from its content; its name decides only if the content says nothing. Nothing is
-// downloaded: see Options.Remote.
+// address of the model's page on the Hub is such a name, too). A file's format follows from
+// its content; its name decides only if the content is ambiguous. Nothing is downloaded:
+// see Options.Remote.
 func Open(path string) (*tensorfs.Model, error) { return Options{}.Open(path) }
 
 // Open opens the model at path as the options say.
@@ -95,8 +95,8 @@ func (o Options) Open(path string) (m *tensorfs.Model, err error) {
 	return owning(src)(openFile(src, name))
 }
 
-// owning makes a model own the directories that it was opened in, which have the other files
-// that are opened when somebody asks for them. Without a model they are closed.
+// owning makes a model own the directories that it was opened in: they open the model's
+// further files on demand. Without a model they are closed.
 func owning(dirs io.Closer) func(m *tensorfs.Model, err error) (*tensorfs.Model, error) {
 	return func(m *tensorfs.Model, err error) (*tensorfs.Model, error) {
 		if err != nil {
@@ -112,13 +112,12 @@ func owning(dirs io.Closer) func(m *tensorfs.Model, err error) (*tensorfs.Model,
 // any fs.FS, such as a zip.Reader, an embed.FS, a fstest.MapFS or one of a program's
 // own. It is not closed, and has to last as long as the model.
 //
-// Tensors are read by ReadAt of its files, at the same time and in any order. If a file
-// has Size() int64 too, it is a tensorfs.Data, and its other abilities are used: see
-// tensorfs.ContextReaderAt and tensorfs.Checker. A file without ReadAt, as a zip.Reader
-// has them, is read into memory when it is opened, if it has at most 1 GiB. Messages and
-// Model.Sources call a file by its name in fsys, or by what the method
-// Location(name string) string of fsys makes of it; only a file of this machine may have
-// an absolute path there.
+// Tensors are read by ReadAt of its files, concurrently and in any order. If a file has
+// Size() int64 too, it is a tensorfs.Data, and its other abilities are used: see
+// tensorfs.ContextReaderAt and tensorfs.Checker. A file without ReadAt, such as a file of a
+// zip.Reader, is read into memory when it is opened, if it has at most 1 GiB. Messages and
+// Model.Sources name a file by its path in fsys, or by the result of fsys's method
+// Location(name string) string; only a local file may have an absolute path there.
 func OpenFS(fsys fs.FS, name string) (m *tensorfs.Model, err error) {
 	src := source.Of(fsys)
 	defer rescue.To(&err, src.Location(name))
@@ -131,8 +130,8 @@ func OpenFS(fsys fs.FS, name string) (m *tensorfs.Model, err error) {
 // scheme is a prefix of the names of models in a store.
 type scheme struct {
 	prefix string
-	// open opens a model of this machine's store. lacks says of an error that the store
-	// has nothing of that name, or not all of it.
+	// open opens a model of a local store. lacks reports that the error means that the
+	// store has nothing of that name, or not all of it.
 	open func(name string, keepInside bool) (m *tensorfs.Model, lacks bool, err error)
 }
 
@@ -142,7 +141,7 @@ var schemes = []scheme{
 	{environ.LMStudio, openLMStudio},
 }
 
-// url is how the address of a model begins that somebody may give as its path.
+// url matches the scheme of a model's address that a user may pass as its path.
 var url = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 
 // inStore returns the name of a model in a store for the address of its page, as people copy
@@ -184,7 +183,7 @@ func IsName(s string) bool {
 // format is a row of the table below.
 type format struct {
 	name   string
-	suffix string // files with it are taken for the format when their content is not recognised, so that the parser says what is wrong
+	suffix string // files with it are taken for the format if their content is not recognised, so that the parser reports what is wrong
 	match  func(name string, head []byte, size int64) bool
 	open   func(fsys fs.FS, name string) (*tensorfs.Model, error)
 }

@@ -77,9 +77,9 @@ var otherNames = []struct{ given, here string }{
 // unread are stores that people know, by what they write before the name of a model.
 var unread = map[string]string{"ms": "ModelScope", "modelscope": "ModelScope", "kaggle": "Kaggle"}
 
-// Meant returns the name of a model in a store that somebody may have meant by a text
-// that is not a path: "hf:a/b" for "a/b" and "huggingface:a/b", "hf:" for "hf",
-// "oci://x/y" for "docker://x/y". It returns "" if nothing can be meant.
+// Meant guesses the name of a model in a store from a text that is not a path: "hf:a/b" for
+// "a/b" and "huggingface:a/b", "hf:" for "hf", "oci://x/y" for "docker://x/y". It returns
+// "" if nothing can be meant.
 func Meant(given string) string {
 	for _, s := range schemes {
 		if given+":" == s.prefix {
@@ -201,7 +201,7 @@ func noModel(src source.FS, dir string, entries []fs.DirEntry, r *pick.Refusal) 
 			continue
 		}
 		looked++
-		below, _ := src.ReadDir(path.Join(dir, e.Name())) // not one of the parts where it cannot be read
+		below, _ := src.ReadDir(path.Join(dir, e.Name())) // a directory that cannot be read is not one of the parts
 		for _, name := range fileNames(below) {
 			files = append(files, e.Name()+"/"+name)
 		}
