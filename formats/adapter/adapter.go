@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Format is that of models which are PEFT adapters.
+// Format is the format of models that are PEFT adapters.
 const Format = "adapter"
 
 // ConfigName and WeightsName are PEFT's files.
@@ -34,7 +34,7 @@ type Adapter struct {
 	About
 }
 
-// About is what an adapter says of itself.
+// About is an adapter's description of itself.
 type About struct {
 	Rank    int      // of most modules
 	Alpha   float64  // of most modules
@@ -51,11 +51,11 @@ type Module struct {
 	// Nested counts the base_layer parts of the names of A and B, which PEFT has where it
 	// adapts several parameters of a module.
 	Nested int
-	// Parameters are those of the module's parameters that the adapter says it adapts, nil
-	// where it adapts the module's weight.
+	// Parameters are the module's parameters that the adapter lists as adapted, nil if it
+	// adapts the module's weight.
 	Parameters []string
 
-	A, B      *tensorfs.Tensor // nil where the adapter has a weight in their place
+	A, B      *tensorfs.Tensor // nil if the adapter has a weight instead
 	Magnitude *tensorfs.Tensor // of DoRA; nil without it
 	Bias      *tensorfs.Tensor // added to the base's bias, multiplied like the product; nil without it
 	Weight    *tensorfs.Tensor // takes the place of the base's; nil without it
@@ -64,7 +64,7 @@ type Module struct {
 	Tokens    *tensorfs.Tensor // rows that take the place of the base's; nil without them
 	Indices   []int64          // of Tokens, each once
 
-	Embedding   bool // A and B are those of an embedding
+	Embedding   bool // A and B belong to an embedding
 	FanInFanOut bool // the base has the weight as [in, out]
 	Rank        int64
 	Scale       float64 // of the product B A: alpha over the rank, or over its root

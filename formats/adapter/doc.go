@@ -1,9 +1,9 @@
 // Package adapter reads what a LoRA adapter adds to a model: modules of low rank, as
 // PEFT saves them and as llama.cpp's converter writes them to GGUF files.
 //
-// [Of] takes an adapter that was opened as a model and says of each module which tensors
-// belong together, and by what their product is multiplied. Which tensor of a base a
-// module is for is not known here: see package views/lora.
+// [Of] takes an adapter that was opened as a model and groups its tensors by module, with
+// the factor that their product is multiplied by. Mapping a module to a tensor of the base
+// is left to package views/lora.
 //
 //	PEFT   adapter_config.json, adapter_model.safetensors
 //	         base_model.model.X.lora_A.weight            [r, in]
@@ -15,6 +15,6 @@
 //	GGUF   general.type = adapter, adapter.type = lora, adapter.lora.alpha
 //	         NAME.lora_a, NAME.lora_b                    [r, in], [out, r]; of token_embd [V, r], [H, r]
 //
-// A key of adapter_config.json that says that the adapter is more than that is refused by
-// its name: a part of it that is left out would be another model.
+// A key of adapter_config.json that makes the adapter more than that is refused by its
+// name: leaving out a part would produce another model.
 package adapter

@@ -36,7 +36,7 @@ type patterns struct {
 	machine     machine
 }
 
-// form is the length of names and the places of dots in them, each of which matches any
+// form is the length of names and the places of dots in them. Each dot matches any
 // character. Keys of one form are looked up together.
 type form struct {
 	length int
@@ -99,7 +99,7 @@ func (p *patterns) checkCount() (problem string) {
 	return ""
 }
 
-// anyCharacter stands in names for a dot that matches any character.
+// anyCharacter marks a dot that matches any character.
 const anyCharacter = -1
 
 // plain returns the characters of an expression that is a name, and whether nothing may
@@ -158,7 +158,7 @@ func has(m map[string]int, key string) bool {
 	return ok
 }
 
-// text appends characters with a dot in the place of each that any may stand for.
+// text appends characters, with a dot for each place that matches any.
 func (f *form) text(dst []byte, name []rune) []byte {
 	dots := f.dots
 	for i, c := range name {

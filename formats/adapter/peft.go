@@ -61,7 +61,7 @@ func (c *config) refuse(key, why string) error {
 		Advice: "merge the adapter with PEFT, and name the result"}
 }
 
-// isSet reports whether a value says anything.
+// isSet reports whether a value is set.
 func isSet(r jsonobj.Raw) bool {
 	switch r.Kind() {
 	case 0, 'n', 'f':
@@ -99,7 +99,7 @@ func readConfig(m *tensorfs.Model) (*config, error) {
 	return c, c.check()
 }
 
-// check takes what the file says of all modules.
+// check validates the settings for all modules.
 func (c *config) check() (err error) {
 	if kind := c.Raw("peft_type"); kind.Kind() != 0 && kind.Text() != "LORA" {
 		return c.refuse("peft_type", tensorfs.Quote(kind.Text())+" is not LORA")
@@ -282,7 +282,7 @@ func ofPEFT(m *tensorfs.Model) (*Adapter, error) {
 		return cmp.Or(strings.Compare(x.Name, y.Name), cmp.Compare(y.Nested, x.Nested)) // the module's first parameter is innermost
 	})
 	for i := range a.Modules {
-		if err := c.alone(a.Modules, i); err != nil {
+		if err := c.unwrap(a.Modules, i); err != nil {
 			return nil, err
 		}
 		if err := c.complete(&a.Modules[i]); err != nil {
@@ -299,9 +299,9 @@ func ofPEFT(m *tensorfs.Model) (*Adapter, error) {
 	return a, nil
 }
 
-// alone takes a product below base_layer for the module's own where there is no other: the
-// model was wrapped twice.
-func (c *config) alone(list []Module, i int) error {
+// unwrap takes a product below base_layer for the module's own if the module has no other:
+// the model was wrapped twice.
+func (c *config) unwrap(list []Module, i int) error {
 	x := &list[i]
 	if x.Nested == 0 || x.Parameters != nil {
 		return nil
@@ -334,7 +334,7 @@ func (c *config) parametersOf(module string) (list []string, err error) {
 	return list, nil
 }
 
-// complete checks a module, and says by what its product is multiplied.
+// complete checks a module, and sets the factor of its product.
 func (c *config) complete(x *Module) error {
 	if x.Weight == nil {
 		x.Weight = x.Saved
@@ -401,7 +401,7 @@ func (c *config) complete(x *Module) error {
 	return nil
 }
 
-// about is what the file says of the adapter.
+// about returns the file's description of the adapter.
 func (c *config) about() About {
 	a := About{Rank: c.usualR, Alpha: c.usualA, Base: c.Raw("base_model_name_or_path").Text(), Kind: "lora"}
 	switch {

@@ -50,7 +50,8 @@ func (c *config) addTokens(module string, v jsonobj.Raw) error {
 	return nil
 }
 
-// completeTokens checks the rows of tokens that a module has, and says which these are.
+// completeTokens checks the rows of tokens that a module has, and sets which tokens they
+// are.
 func (c *config) completeTokens(x *Module) error {
 	if x.A != nil || x.Weight != nil {
 		return wrong(c.m, x.Tokens.Source, "there are rows of tokens and another change of the same module")
