@@ -15,25 +15,25 @@ var architecturesText string
 // the fields outside of it do.
 var TextConfigs = []string{"text_config", "llm_config", "language_config", "thinker_config.text_config"}
 
-// Architecture is what the text says of an architecture.
+// Architecture is what the text describes under one architecture's name.
 type Architecture struct {
 	Name      string
 	Prefix    string // of layers before their number, in names of Hugging Face
 	MLXPrefix string // of all these names in mlx-lm
-	Bare      *Expr  // the condition in which names of Hugging Face do not begin with "model.", nil for never
-	Tower     string // what "~" stands for in names of Hugging Face
+	Bare      *Expr  // the condition under which names of Hugging Face do not begin with "model."; nil means never
+	Tower     string // what "~" means in names of Hugging Face
 	Blocks    string // what names of GGUF have before the number of a layer
 
 	First, Layer, Last []Tensor // in the order of GGUF files
-	Next               []Tensor // of layers that predict further tokens, beside those of any layer
+	Next               []Tensor // tensors of layers that predict further tokens, besides every layer's
 
 	sizes map[string]*Expr // that are not as in the table of modules
 	words map[string][]Item
 	table *moduleTable
 }
 
-// Makes reports whether something can be made of models of the architecture: gguf of a
-// directory of Hugging Face, hf or mlx of a GGUF file.
+// Makes reports whether tensorfs can convert models of the architecture: to gguf from a
+// directory of Hugging Face, to hf or mlx from a GGUF file.
 func (a *Architecture) Makes(what string) bool {
 	items := a.words["makes"]
 	return len(items) == 0 || slices.ContainsFunc(items, func(x Item) bool { return x.Name == what })
@@ -65,8 +65,8 @@ func (a *Architecture) DropsBeyond() bool {
 	return slices.ContainsFunc(a.words["dropped"], func(x Item) bool { return x.Text == "beyond" })
 }
 
-// All returns the architectures in the order of the text: its blocks but for those that
-// are there for others to be like, and those of an architecture that has another.
+// All returns the architectures in the order of the text. It leaves out blocks that exist
+// only for others to be like, and blocks that share another block's architecture.
 var All = sync.OnceValue(func() []*Architecture {
 	all := must(readArchitectures("architectures.txt", architecturesText, modules()))
 	return slices.DeleteFunc(all, func(a *Architecture) bool { return a.words["class"] == nil || a.words["gguf"] != nil })

@@ -10,7 +10,7 @@ import (
 type Item struct {
 	Name string // the letters, digits, "_" and "." at the start of the text
 	Text string // all of it
-	When *Expr  // the condition in which it holds, nil for always
+	When *Expr  // the condition under which the item holds; nil means always
 	Line int    // in architectures.txt
 }
 
@@ -32,14 +32,14 @@ var knownWords = strings.Fields(`
 	class writes gguf when where answers only known refuse rope keys needs vocab config heads ends check agree mlx_agree
 	tower rows types beside joined text tokens marked`)
 
-// ownWords are those that a block does not have of the one that it is like.
+// ownWords are not taken over from the block that a block is like.
 var ownWords = []string{"class", "writes", "gguf", "when", "where", "answers", "bare", "beside", "joined", "text", "tokens", "marked"}
 
 // tensorWords are those about tensors.
 var tensorWords = []string{"prefix", "mlx", "bare", "first", "layer", "last", "next", "dropped", "varies", "sizes", "implied"}
 
-// readBlocks reads the architectures of a text, in order, with the lines of those that
-// they are like.
+// readBlocks reads the architectures of a text, in order. A block that is like another
+// starts with the other's lines.
 func readBlocks(file, text string) ([]*block, error) {
 	var blocks []*block
 	var word string // whose items go on
@@ -159,8 +159,8 @@ func nameOf(text string) string {
 	return text[:i]
 }
 
-// ofAnother holds that a block of another's architecture says nothing of its own about
-// tensors: they are looked up by GGUF's name, so nobody would read it.
+// ofAnother refuses tensors in a block that shares another block's architecture: they are
+// looked up by GGUF's name, so they would never be read.
 func (b *block) ofAnother(file string) error {
 	if b.words["gguf"] == nil {
 		return nil

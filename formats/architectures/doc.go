@@ -23,8 +23,8 @@
 //	  layer   attention_norm attention.q+b attention.k+b attention.v+b attention.output
 //	          ffn_norm ffn.gate ffn.up ffn.down
 //
-// A block that is like another begins with the lines of the other. A word that is said
-// anew replaces the other's, unless all of its items are changes:
+// A block that is like another begins with the other's lines. A word that is repeated
+// replaces the other's, unless all of its items are changes:
 //
 //	-NAME     the other's items of that name are taken away
 //	+ITEM     the item is put in the place of the other's item of its name, or at the end
@@ -34,11 +34,12 @@
 // character.
 //
 // A condition in brackets holds for the items after it, up to the next one or the end of
-// the line: "[experts]" is a number other than 0, "[!experts]" is none, "[rope llama3 yarn]"
-// is one of these words, "[layer < leading]" compares; "[]" ends a condition. See [Expr].
+// the line: "[experts]" is a number other than 0, "[!experts]" is 0 or missing, "[rope
+// llama3 yarn]" is one of these words, "[layer < leading]" compares; "[]" ends a condition.
+// See [Expr].
 //
-// The tables are part of the program: [All] and its companions panic where they are
-// wrong, and a test reads them all.
+// The tables are part of the program: [All] and its companions panic on an error in them,
+// and a test reads them all.
 //
-// The package knows no model and imports the names of tensors alone.
+// The package knows no model and imports only the names of tensors.
 package architectures

@@ -22,12 +22,12 @@ import (
 //	name(a, b)           a function
 //	12  0.5  "text"  true  false  null  [a, b]
 //
-// A value is an int64, a float64, a bool, a string, a [Null], a []any, and nil for what
-// is not there. An operation on nil, or on what it is not for, is nil; a condition holds
-// for true and for numbers other than 0 and for texts that are not empty.
+// A value is an int64, a float64, a bool, a string, a [Null] or a []any, and nil if it is
+// missing. An operation on nil, or on a value it is not defined on, is nil. A
+// condition holds for true, for numbers other than 0 and for texts that are not empty.
 type Expr struct {
-	Literal any     // of an expression that is one alone: int64, float64, bool, string, []any or Null
-	Name    string  // of one that is a fact or a function alone
+	Literal any     // of an expression that is only a literal: int64, float64, bool, string, []any or Null
+	Name    string  // of an expression that is only a fact or a function
 	Args    []*Expr // of the function
 
 	text  string
@@ -45,8 +45,8 @@ type Env struct {
 	Call  func(name string, args []*Expr) any // nil: there are no functions
 }
 
-// Facts gives facts of a model by name: int64, float64, bool, string, or nil for one that
-// the model does not have.
+// Facts returns facts of a model by name: int64, float64, bool, string, or nil if the model
+// does not have the fact.
 type Facts func(name string) any
 
 // String is the text of the expression, "" for nil.
@@ -57,7 +57,8 @@ func (e *Expr) String() string {
 	return e.text
 }
 
-// Constant returns the value of an expression that is a literal, nil for any other and for nil.
+// Constant returns the value of an expression that is a literal, nil if it is not a
+// literal or e is nil.
 func (e *Expr) Constant() any {
 	if e == nil {
 		return nil
@@ -65,7 +66,7 @@ func (e *Expr) Constant() any {
 	return e.Literal
 }
 
-// Eval returns the value of an expression of facts alone.
+// Eval returns the value of an expression that uses only facts.
 func (e *Expr) Eval(facts Facts) any { return e.eval(&Env{Facts: facts}) }
 
 // Uses returns the names of the facts and of the functions in the expression.
@@ -186,7 +187,7 @@ func (p *exprParser) choice(depth int) *Expr {
 	}}
 }
 
-// operators are the signs between two values, those that bind least first.
+// operators are the binary operators, in order of increasing precedence.
 var operators = [][]string{{"or"}, {"and"}, {"<", "<=", ">", ">=", "==", "!="}, {"|"}, {"+", "-"}, {"*", "/", "%"}}
 
 func (p *exprParser) binary(level, depth int) *Expr {

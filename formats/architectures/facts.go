@@ -28,7 +28,7 @@ type Kind string
 const (
 	Size   Kind = "size"   // a whole number of at least 1
 	Count  Kind = "count"  // a whole number of at least 0
-	Option Kind = "option" // a whole number, and 0 says that there is none
+	Option Kind = "option" // a whole number; 0 means that the model lacks it
 	Real   Kind = "real"
 	Bound  Kind = "bound" // a real of any sign, or less than all of them
 	Text   Kind = "text"
@@ -103,9 +103,9 @@ var metadataKeys = sync.OnceValue(func() (list [2][]string) {
 // NeedsNoRow reports whether a key of a GGUF file is one that no description has to have.
 func NeedsNoRow(key string) bool { return matches(metadataKeys()[0], key) }
 
-// Harmless reports whether a key changes nothing that a model of an architecture computes:
-// by how it begins, or because its row is for other architectures, whose loaders alone
-// read it.
+// Harmless reports whether a key does not change what a model of an architecture computes:
+// because of its prefix, or because its row is for other architectures, whose loaders are
+// the only ones that read it.
 func Harmless(key, architecture string) bool {
 	if matches(metadataKeys()[1], key) {
 		return true
@@ -150,8 +150,8 @@ func match(pattern, name string) bool {
 	return ok
 }
 
-// Knows reports whether a field of config.json is one that the description has, or one
-// that says nothing about what a model computes.
+// Knows reports whether a field of config.json is in the description, or has no influence
+// on what a model computes.
 func (s *Settings) Knows(field string) bool {
 	if matches(harmless(), field) {
 		return true
@@ -164,8 +164,8 @@ func (s *Settings) Knows(field string) bool {
 		s.Constant(field) == nil && (slices.ContainsFunc(s.Keys, has) || slices.ContainsFunc(s.Config, has))
 }
 
-// Constant returns the value that a field of config.json always has, nil if there is none. A
-// field with another value is not known.
+// Constant returns the value that a field of config.json must have, nil if any is allowed.
+// A field with another value is unknown.
 func (s *Settings) Constant(field string) any {
 	for _, x := range s.Config {
 		if x.Name == field && x.Always && x.Value.Literal != nil {

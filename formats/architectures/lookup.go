@@ -68,7 +68,7 @@ var heads = sync.OnceValue(func() []*Settings {
 	return must(readSettings("architectures.txt", b.String()))
 })
 
-// section is a block as it stands in the text, with how many lines are before it.
+// section is a block of the text, with the number of lines before it.
 type section struct {
 	name, text string
 	before     int

@@ -12,17 +12,17 @@ import (
 // MLXClass is what mlx-lm's class of a model type asks for, and does not do.
 type MLXClass struct {
 	Needs  []string  // fields of config.json without which it refuses a model
-	Fields []Setting // those that it reads and releases may lack
+	Fields []Setting // the fields that it reads and that releases may lack
 	words  map[string][]string
 }
 
 // Has reports whether mlx.txt has a word about the class.
 func (c *MLXClass) Has(word string) bool { return c.words[word] != nil }
 
-// Says reports whether the word says that.
-func (c *MLXClass) Says(word, what string) bool { return slices.Contains(c.words[word], what) }
+// Lists reports whether the word lists that item.
+func (c *MLXClass) Lists(word, what string) bool { return slices.Contains(c.words[word], what) }
 
-// Names are what the word says.
+// Names returns the items of the word.
 func (c *MLXClass) Names(word string) []string { return c.words[word] }
 
 //go:embed mlx_needs.txt
@@ -49,12 +49,12 @@ func MLXClassOf(modelType string, of ...string) *MLXClass {
 	return all[modelType]
 }
 
-// MLXClasses returns the classes of mlx-lm by model type; those for the language model
-// in a model of several parts by TYPE/CLASS, and those of one class of transformers by
-// TYPE:CLASS.
+// MLXClasses returns the classes of mlx-lm by model type. The class for the language model
+// in a model of several parts has the key TYPE/CLASS; a class that is meant for one class
+// of transformers has the key TYPE:CLASS.
 var MLXClasses = sync.OnceValue(func() map[string]*MLXClass { return must(withConversions(readMLX("mlx", mlxNeedsText, mlxText))) })
 
-// mlxWords are those of mlx.txt, but for fields.
+// mlxWords are the words of mlx.txt, except fields.
 var mlxWords = strings.Fields("as rope windows text packed strips drops refuses notes")
 
 // readMLX reads mlx_needs.txt and mlx.txt.
@@ -127,11 +127,11 @@ func (c *MLXClass) read(text string) error {
 	return nil
 }
 
-// convertWords are those of mlx_converts.txt.
+// convertWords are the words of mlx_converts.txt.
 var convertWords = strings.Fields("moves names beyond tied plain uncast eight")
 
-// withConversions adds to the classes what mlx_converts.txt says of them: each that it has a line of gets the word
-// converts.
+// withConversions adds the lines of mlx_converts.txt to the classes. Each class that has a
+// line gets the word converts.
 func withConversions(all map[string]*MLXClass, err error) (map[string]*MLXClass, error) {
 	if err != nil {
 		return nil, err
@@ -153,8 +153,8 @@ func withConversions(all map[string]*MLXClass, err error) (map[string]*MLXClass,
 	})
 }
 
-// eachRow calls fn with each line that is no comment: its first word, which no other
-// line may begin with, and the others.
+// eachRow calls fn with each line that is not a comment: its first word, which must be
+// unique, and the remaining words.
 func eachRow(file, text string, fn func(name string, items []string) error) error {
 	seen := map[string]bool{}
 	n := 0

@@ -37,8 +37,8 @@ type Projector struct {
 // ProjectorPrefix begins the keys of GGUF about towers, and names no architecture.
 const ProjectorPrefix = "clip.vision"
 
-// Projectors returns the blocks of projectors.txt, but for those that are there for
-// others to be like.
+// Projectors returns the blocks of projectors.txt, except blocks that exist only for others
+// to be like.
 var Projectors = sync.OnceValue(func() (all []*Projector) {
 	return must(readProjectors("projectors.txt", projectorsText))
 })

@@ -17,9 +17,9 @@ type Reads struct {
 	defaults map[string]map[string]string
 }
 
-// ReadsOf returns the fields that are read for model types, such as those of a model and
-// of its language model, and for a class that config.json names. It is nil if transformers
-// does not have one of the types.
+// ReadsOf returns the fields that transformers reads for model types, such as the types of
+// a model and of its language model, and for a class that config.json names. It is nil if
+// transformers does not have one of the types.
 func ReadsOf(types []string, class string) *Reads {
 	r := &Reads{map[string]bool{}, map[string]map[string]string{}}
 	wanted := slices.Clone(types)

@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// Settings are what a block says of config.json and of the keys of a GGUF file.
+// Settings are a block's lines about config.json and the keys of a GGUF file.
 type Settings struct {
 	Name    string
 	GGUF    string // general.architecture
 	Classes []Class
-	Written Class  // in config.json of a directory that is made of a GGUF file
-	When    string // the condition in which a GGUF file of that name is meant; "" where no other is
-	Where   string // the condition in which a config.json of its classes is meant; "" where no other is
+	Written Class  // in the config.json of a directory that is converted from a GGUF file
+	When    string // the condition under which a GGUF file of that name is meant; "" if the name is unambiguous
+	Where   string // the condition under which a config.json of its classes is meant; "" if the class is unambiguous
 	Only    []Only
 	Keys    []Setting // facts that are written to a GGUF file
 	Config  []Setting // fields that are written to a config.json
 	words   map[string][]Item
 }
 
-// WithExperts ends the name of a class of which some models have layers of experts, and are
-// of another architecture of GGUF.
+// WithExperts ends the name of a class if some of its models have layers of experts, and
+// therefore another architecture in GGUF.
 const WithExperts = "+experts"
 
 // HasExpertLayers reports whether the words of layers_block_type, or the letters of
@@ -47,8 +47,8 @@ type Only struct {
 // Setting is a fact that is written to a GGUF file, or a field of config.json.
 type Setting struct {
 	Name   string
-	Fact   *Fact  // nil for a field of config.json that no key has
-	Field  string // of config.json, "" for those of the fact
+	Fact   *Fact  // nil if no key has this field of config.json
+	Field  string // name in config.json; "" if it follows from the fact
 	Value  *Expr  // nil: without the field, or the key, there is nothing
 	Always bool   // the value is not read from the other side
 	Said   bool   // a field of config.json that is null is not the value
@@ -97,7 +97,7 @@ func (s *Settings) Transposed() bool {
 	return slices.ContainsFunc(s.words["layer"], func(x Item) bool { return strings.Contains(x.Text, ":transpose") })
 }
 
-// Makes reports whether gguf, hf or mlx is made of such a model.
+// Makes reports whether tensorfs makes gguf, hf or mlx from such a model.
 func (s *Settings) Makes(what string) bool {
 	return s.words["makes"] == nil || s.Has("makes", what)
 }
@@ -161,8 +161,8 @@ func indexOf(blocks []*block, name string) int {
 	return slices.IndexFunc(blocks, func(b *block) bool { return b.name == name })
 }
 
-// expanded puts the list of another block, which is before, in the place of like(NAME),
-// and items in the place of those of their name.
+// expanded replaces like(NAME) by the list of another block, which must come before. Items
+// replace listed items of the same name.
 func expanded(file string, before []*block, word string, items []Item) ([]Item, error) {
 	var list []Item
 	for _, x := range items {
@@ -254,7 +254,7 @@ func readSetting(x Item) (k Setting, from string, err error) {
 	return k, from, err
 }
 
-// literal returns a value in JSON, nil for what is none.
+// literal returns a value in JSON, nil if the text is not one.
 func literal(text string) any {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n

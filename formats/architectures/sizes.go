@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Sizes are the lengths of a model's dimensions, by the names that shapes have: those
-// that its facts give, and of others those of the first tensor that has them.
+// Sizes are the lengths of a model's dimensions, by the names that shapes have. They come
+// from the model's facts, and the rest from the first tensor that has the dimension.
 type Sizes struct {
 	arch      *Architecture
 	direction Direction
 	facts     Facts
 	known     map[string]length
 	asked     map[string]bool // those whose expressions are being evaluated
-	layer     int64           // of which the sizes are, -1 for none
+	layer     int64           // the layer that the sizes belong to, -1 if none
 	varied    bool            // a fact of the layer was asked for
 }
 
-// length is the length of a dimension, and who says so.
+// length is the length of a dimension, with its source.
 type length struct {
 	n      int64
 	from   string
@@ -33,7 +33,7 @@ func (a *Architecture) Sizes(to Direction, facts Facts) *Sizes {
 	return &Sizes{a, to, facts, map[string]length{}, map[string]bool{}, -1, false}
 }
 
-// Layer goes on with the sizes of a layer: those that vary between layers are forgotten.
+// Layer starts a layer: sizes that vary between layers are forgotten.
 func (s *Sizes) Layer(n int64) {
 	s.layer = n
 	maps.DeleteFunc(s.known, func(name string, l length) bool { return l.varies || s.arch.Varies(name) })
@@ -66,8 +66,8 @@ func (s *Sizes) expr(name string) *Expr {
 	return s.arch.table.sizes[name]
 }
 
-// Fact returns a size, or else a fact, for conditions and expressions. It is nil where
-// neither is known.
+// Fact returns a size, or else a fact, for conditions and expressions. It is nil if neither
+// is known.
 func (s *Sizes) Fact(name string) any {
 	if l, ok := s.known[name]; ok {
 		s.varied = s.varied || l.varies
@@ -85,7 +85,7 @@ func (s *Sizes) Fact(name string) any {
 	return e.Eval(s.Fact)
 }
 
-// Len returns the length of a dimension, 0 where it is not known.
+// Len returns the length of a dimension, 0 if it is unknown.
 func (s *Sizes) Len(name string) int64 {
 	n, _ := s.Fact(name).(int64)
 	return n
@@ -101,7 +101,8 @@ func (s *Sizes) Need(names ...string) error {
 	return nil
 }
 
-// source says what a size is made of, as the model's files call it where they have it.
+// source describes where a size comes from, in the words of the model's files if they have
+// it.
 func (s *Sizes) source(name string) string {
 	e := s.expr(name)
 	if e == nil {
@@ -124,8 +125,8 @@ func (s *Sizes) source(name string) string {
 // maxLength bounds a dimension, so that products of two fit.
 const maxLength = 1 << 30
 
-// Hold compares the shape of a tensor with dimensions, outermost first, as names of
-// sizes or numbers. A size that is not known is from now on that of the tensor.
+// Hold compares the shape of a tensor with dimensions, outermost first, as names of sizes
+// or numbers. A size that is still unknown is taken from the tensor.
 func (s *Sizes) Hold(tensor string, shape []int64, names []string) error {
 	if len(shape) != len(names) {
 		return fmt.Errorf("%s has the shape %v, and %d dimensions in %s", tensor, shape, len(names), s.arch.Name)

@@ -14,23 +14,23 @@ var RopeObjects = []string{"rope_scaling", "rope_parameters"}
 var RopeMembers = []string{"rope_theta", "partial_rotary_factor"}
 
 // RopePaths returns the paths of the objects whose members count, the first before the
-// second. There are two if one object is for all layers, and the other one has an object for
-// the layers that see everything: classes that know such objects put the first into it. A
-// scope is a prefix of paths, and the first that is about rotary embeddings counts. The
-// function says reports whether a path has a value, other than null and an empty object.
-func RopePaths(says func(path string) bool, scopes ...string) (paths []string) {
+// second. There are two if one object is for all layers and the other contains an object
+// for the layers with full attention: classes that know such objects put the first into it.
+// A scope is a prefix of paths, and the first that is about rotary embeddings counts. The
+// function isSet reports whether a path has a value, other than null and an empty object.
+func RopePaths(isSet func(path string) bool, scopes ...string) (paths []string) {
 	for _, scope := range scopes {
 		for _, name := range RopeObjects {
 			path, full := scope+name, scope+name+".full_attention"
 			switch {
-			case says(full):
+			case isSet(full):
 				return append(paths, full)
-			case says(path) && paths == nil:
+			case isSet(path) && paths == nil:
 				paths = append(paths, path)
 			}
 		}
 		for _, name := range RopeMembers {
-			if paths != nil || says(scope+name) {
+			if paths != nil || isSet(scope+name) {
 				return paths
 			}
 		}

@@ -14,25 +14,25 @@ import (
 //go:embed missing.txt
 var missingText string
 
-// SupportColumns are what [Support] says of a class: gguf is of a directory of Hugging Face,
-// hf and mlx are of a GGUF file, and vision is the file of the model's tower.
+// SupportColumns are the columns of [Support]: gguf is converted from a directory of
+// Hugging Face, hf and mlx from a GGUF file, and vision is the file of the model's tower.
 var SupportColumns = []string{"gguf", "hf", "mlx", "vision"}
 
-// Supported says what is made of models of a class in config.json.
+// Supported describes what tensorfs makes from models of a class in config.json.
 type Supported struct {
 	Class        string
 	Architecture string           // GGUF's name, "" if it is not known
-	Columns      map[string]Given // those that the class can have
+	Columns      map[string]Given // only columns that the class can have
 }
 
-// Given says that something is made, or why it is not.
+// Given reports that a conversion is supported, or why it is not.
 type Given struct {
 	Made   bool
 	Reason string
 }
 
-// Support returns the classes that llama.cpp's converter takes, and those of the
-// descriptions, by name.
+// Support returns the classes that llama.cpp's converter takes and the classes that are
+// described here, by name.
 var Support = sync.OnceValue(func() []Supported { return must(readSupport("missing.txt", missingText)) })
 
 // readSupport reads missing.txt, and adds the classes of the descriptions.
@@ -67,7 +67,7 @@ func readSupport(file, text string) ([]Supported, error) {
 	}
 	for _, s := range AllSettings() {
 		for _, c := range s.Classes {
-			if c.Name == "" || s.Where != "" || strings.HasSuffix(c.Name, WithExperts) { // which the class alone stands for
+			if c.Name == "" || s.Where != "" || strings.HasSuffix(c.Name, WithExperts) { // not decided by the class
 				continue
 			}
 			of(c.Name).Architecture = s.GGUF
@@ -86,7 +86,8 @@ func readSupport(file, text string) ([]Supported, error) {
 	}, func(a, b Supported) int { return strings.Compare(a.Class, b.Class) }), nil
 }
 
-// gives says of a block what it makes of a class. What mlx-lm does not have is no fault of it.
+// gives reports what the block's models of a class can be converted to. A class that mlx-lm
+// lacks does not count against the block.
 func (s *Settings) gives(column string, c Class, reason string) Given {
 	written := s.writtenBack(c)
 	switch {

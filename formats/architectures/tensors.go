@@ -22,7 +22,7 @@ const (
 	FromGGUF
 )
 
-// Need says whether a tensor has to be there.
+// Need is whether a tensor has to be present.
 type Need int
 
 // The needs. A tensor that is not known makes a model one of another kind.
@@ -39,16 +39,16 @@ type Tensor struct {
 	Moves  []Move   // what becomes of the numbers towards GGUF, one after the other
 	When   *Expr    // the condition in which the module is there
 
-	// The names of the two sides, without .weight and .bias. Those of a layer begin after
-	// its number. {e} is the number of an expert. GGUF and HF are "" where the side does not
-	// have the module, MLX where it is HF.
+	// The names of the two sides, without .weight and .bias. In a layer they begin after
+	// the layer's number. {e} is the number of an expert. GGUF and HF are "" if the side
+	// does not have the module, MLX is "" if it equals HF.
 	GGUF, HF, MLX string
 
-	// Whole says that the module is one tensor, whose canonical name is the module's; BareGGUF
-	// and Bare that the name of that side is the whole one, without .weight or .bias.
+	// Whole marks a module that is one tensor with the module's own canonical name.
+	// BareGGUF and Bare mark names that have no .weight or .bias on that side.
 	Whole, BareGGUF, Bare bool
 
-	Plain bool // mlx-lm takes the weight as plain numbers alone
+	Plain bool // mlx-lm takes the weight only as plain numbers
 
 	// The weight is below .linear for Hugging Face, and the bounds of what goes in and of
 	// what comes out may be beside it.
@@ -57,7 +57,7 @@ type Tensor struct {
 	weight, bias [2]Need
 }
 
-// Needs says whether the weight (".weight") or the bias (".bias") has to be there.
+// Needs returns whether the weight (".weight") or the bias (".bias") has to be present.
 func (t *Tensor) Needs(param string, to Direction) Need {
 	switch param {
 	case ".weight":
@@ -87,8 +87,8 @@ func Canonical(module, layer string) string {
 	return "layers." + layer + module
 }
 
-// InGGUF returns what a module is called in a GGUF file, without .weight and .bias. The
-// layer is its number with a dot, or "" for modules of none.
+// InGGUF returns a module's name in a GGUF file, without .weight and .bias. The layer is
+// its number with a dot, or "" for modules outside of the layers.
 func (a *Architecture) InGGUF(t *Tensor, layer string) string {
 	if before, after, ok := strings.Cut(t.GGUF, "{n}."); ok {
 		return before + layer + after
@@ -99,8 +99,8 @@ func (a *Architecture) InGGUF(t *Tensor, layer string) string {
 	return a.Blocks + layer + t.GGUF
 }
 
-// InHF returns what a module of a spelling is called by Hugging Face, without .weight and
-// .bias. nth says which of the layers that have the module it is.
+// InHF returns a module's name in Hugging Face's files for a spelling, without .weight and
+// .bias. nth is the position among the layers that have the module.
 func (a *Architecture) InHF(spelling, layer string, nth int) string {
 	name := strings.Replace(spelling, "{i}", strconv.Itoa(nth), 1)
 	if layer != "" && !strings.HasPrefix(name, "~") {
@@ -146,8 +146,8 @@ func (t *Tensor) Joined() string {
 	return ""
 }
 
-// Move is a move of numbers by its name in modules.txt, with what the description says
-// to it in parentheses, apart by spaces.
+// Move is a permutation of numbers by its name in modules.txt, with its arguments: the
+// words in parentheses.
 type Move struct {
 	Name string
 	Args []string
@@ -229,7 +229,7 @@ func readModules(file, text string) (*moduleTable, error) {
 	return all, nil
 }
 
-// readTensors reads the tensors of a word: those of a layer, or of the model.
+// readTensors reads the tensors of a word, either of a layer or of the model.
 func readTensors(file string, items []Item, inLayer bool, table *moduleTable) ([]Tensor, error) {
 	var list []Tensor
 	for _, x := range items {
