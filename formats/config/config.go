@@ -30,14 +30,14 @@ const MaxArchitecture = 100
 type model struct {
 	get    Lookup
 	arch   string
-	scopes []string // prefixes of config.json paths; nil for GGUF
+	scopes []string // prefixes of config.json paths; nil if read from GGUF
 	shapes Shapes
 	layers int
 	fields []tensorfs.Field
-	// of the architecture, for a config.json; nil for GGUF and for one without a description
+	// of the architecture, if read from a config.json; nil without a description
 	block *architectures.Settings
 	lists map[string]any // of a config.json that were looked up: reading one costs its length
-	rope  []string       // paths of the objects about rotary embeddings that count; nil for GGUF
+	rope  []string       // paths of the objects about rotary embeddings that count; nil if read from GGUF
 }
 
 // FromGGUF returns the fields that a GGUF file's metadata gives. shapes may be
@@ -60,7 +60,7 @@ func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 		get = func(string) (any, bool) { return nil, false }
 	}
 	m := &model{get: get, shapes: shapes, layers: layers, scopes: scopes(get), lists: map[string]any{}}
-	m.rope = architectures.RopePaths(m.says, m.scopes...)
+	m.rope = architectures.RopePaths(m.isSet, m.scopes...)
 	id := identity(get, m.scopes)
 	m.arch = id.architecture()
 	m.block = id.block(m.arch)
@@ -74,7 +74,7 @@ func FromJSON(get Lookup) []tensorfs.Field {
 	for _, row := range schema() {
 		f := field{name: row.name, kind: row.kind, hf: []string{row.name}}
 		if _, ok := get(f.name + perLayer); ok {
-			f.hf[0] += perLayer // which says the other, too
+			f.hf[0] += perLayer // one number determines the other
 		}
 		m.read(&f)
 		if n, ok := get(row.name); ok && f.kind == pattern && len(m.fields) > 0 {
@@ -111,7 +111,7 @@ func FloatType(get Lookup) string {
 // bytes.
 func Architecture(get Lookup) string { return identity(get, scopes(get)).architecture() }
 
-// identifiers are what a config.json says that it is, for each of its scopes.
+// identifiers are the classes and types that a config.json names, for each of its scopes.
 type identifiers struct{ classes, types []string }
 
 func identity(get Lookup, scopes []string) (id identifiers) {
@@ -141,8 +141,9 @@ func hasExpertLayers(get Lookup, scopes []string) bool {
 	return every > 0 || slices.Contains((&model{get: get, scopes: scopes}).kinds(), experts)
 }
 
-// wholes are classes that say what a model is, though its language model names a class
-// too: that of DeepSeek-OCR has no latent heads, unlike other models of the class it names.
+// wholes are classes that identify a model although its language model names a class too:
+// DeepSeek-OCR's language model has no latent heads, unlike other models of the class it
+// names.
 var wholes = []string{"DeepseekOCRForCausalLM", "UnlimitedOCRForCausalLM"}
 
 // architecture returns GGUF's name of it.
@@ -256,8 +257,8 @@ func (m *model) at(path string) (any, bool) {
 	return v, true
 }
 
-// says reports whether a path has a value, other than null and an empty object.
-func (m *model) says(path string) bool {
+// isSet reports whether a path has a value, other than null and an empty object.
+func (m *model) isSet(path string) bool {
 	v, ok := m.at(path)
 	object, isObject := v.(tensorfs.JSON)
 	return ok && (!isObject || strings.Trim(string(object), "{} \t\r\n") != "")

@@ -77,8 +77,8 @@ func inner(tensor string) func(*model) (any, bool) {
 
 func layerCount(m *model) (any, bool) { return inRange(int64(m.layers), m.layers > 0) }
 
-// layersProper is the number of layers without those that only predict further tokens,
-// which GGUF files count with the others.
+// layersProper is the number of layers without the ones that only predict further tokens,
+// which GGUF files include in their count.
 func layersProper(m *model) (any, bool) {
 	count := func(key string) int64 {
 		if m.scopes != nil {
@@ -130,8 +130,8 @@ func listed(hf string, place int) func(*model) (any, bool) {
 	}
 }
 
-// denseLayers counts the layers before the first that has experts, where config.json has
-// a list of numbers or a text of numbers that says which have.
+// denseLayers counts the layers before the first layer of experts, if config.json has a
+// list of numbers, or a text of numbers, that marks the layers of experts.
 func denseLayers(m *model) (any, bool) {
 	v, _ := m.find(nil, keys("moe_layer_freq"))
 	if list, ok := v.(tensorfs.Array); ok && m.scopes != nil {
@@ -180,8 +180,8 @@ func ffnOf(m *model) (any, bool) {
 	return nil, false
 }
 
-// doubled gives the widths of Gemma 4, of which layers that take k and v of others may have
-// twice as much.
+// doubled returns the widths of Gemma 4. Layers that take k and v from other layers may be
+// twice as wide.
 func (m *model) doubled(n int64) (any, bool) {
 	layers, _ := m.count("n_layers")
 	shared, _ := Count(m.get, "num_kv_shared_layers")
@@ -215,7 +215,7 @@ func (m *model) adjusted(n int64) (any, bool) {
 	return inRange((n+of-1)/of*of, true)
 }
 
-// global gives a number for each layer where those that see everything have another one: in
+// global returns a number for each layer if layers with full attention have another one: in
 // a field of its own, or in the configs that transformers 5 writes for single layers.
 func (m *model) global(field, far string) (any, bool) {
 	n, ok := Count(m.get, field)
@@ -237,7 +237,7 @@ func (m *model) global(field, far string) (any, bool) {
 	}
 	own, said := Count(m.get, far)
 	windows := m.windows()
-	if !said || len(windows) < len(list) { // those that predict further tokens may be in the list
+	if !said || len(windows) < len(list) { // the list may include layers that predict further tokens
 		return nil, false
 	}
 	for i, window := range windows[:len(list)] {
@@ -248,8 +248,8 @@ func (m *model) global(field, far string) (any, bool) {
 	return list, slices.Min(list) != slices.Max(list)
 }
 
-// windows reports of each layer whether its tokens see a window alone, by layer_types; nil
-// where that does not say it.
+// windows reports for each layer whether its tokens attend only to a window, by
+// layer_types; nil if that field does not determine it.
 func (m *model) windows() []bool {
 	v, _ := m.find(nil, keys("layer_types"))
 	_, list, _, _ := toPattern(v, m.begins())
@@ -265,8 +265,8 @@ func unusedWindow(m *model) (any, bool) {
 	return int64(0), windows != nil && !slices.Contains(windows, true)
 }
 
-// noExperts is for Nemotron-H without layers of experts, of which transformers 5 writes how
-// many there would be.
+// noExperts is for Nemotron-H without layers of experts, for which transformers 5 writes a
+// number of experts all the same.
 func noExperts(m *model) (any, bool) {
 	if m.scopes == nil || m.arch != "nemotron_h" {
 		return nil, false
@@ -274,7 +274,7 @@ func noExperts(m *model) (any, bool) {
 	return int64(0), !slices.Contains(m.kinds(), experts)
 }
 
-// ffnWithoutExperts is the width that experts have where there are none.
+// ffnWithoutExperts is the width that experts would have in a model without them.
 func ffnWithoutExperts(m *model) (any, bool) {
 	n, _ := m.count("ffn_dim")
 	_, none := noExperts(m)

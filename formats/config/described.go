@@ -7,10 +7,11 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// What an architecture does not call as the others do stands in its description, which says
-// what a GGUF file of it has: a config.json is to give the same.
+// The description of an architecture lists what its GGUF files store differently from other
+// architectures: a config.json has to lead to the same values.
 
-// block returns the description of what a config.json says that it is, nil without one.
+// block returns the description of the architecture that a config.json names, nil without
+// one.
 func (id identifiers) block(arch string) *architectures.Settings {
 	all := architectures.OfGGUF(arch)
 	for _, is := range []func(architectures.Class) bool{
@@ -25,8 +26,8 @@ func (id identifiers) block(arch string) *architectures.Settings {
 	return nil
 }
 
-// described gives a count that follows from others by the description of the architecture,
-// whatever config.json says of it, or that is in a field of its own.
+// described returns a count that the architecture's description derives from others, or
+// reads from a field of its own. It overrides config.json.
 func (m *model) described(f *field) (any, bool) {
 	if m.block == nil || f.kind != count && f.kind != counts {
 		return nil, false

@@ -2,10 +2,10 @@
 // file calls them: "llama.embedding_length" in GGUF and "hidden_size" in a
 // Hugging Face config.json are both "dim".
 //
-// The schema is the table in schema.go: for each field its kind, the value when none of
-// its keys is present, and the keys of both ecosystems in the order they are tried. Those
-// of facts that conversions write are in keys.txt of package architectures.
-// [FromGGUF] and [FromHF] read it; [AppendJSON] writes the fields out.
+// The schema is the table in schema.go: for each field its kind, the value when none of its
+// keys is present, and the keys of both ecosystems in the order they are tried. Keys of
+// facts that conversions write are in keys.txt of package architectures. [FromGGUF] and
+// [FromHF] read it; [AppendJSON] writes the fields out.
 //
 // The rules:
 //
@@ -17,7 +17,7 @@
 //     is kept in a field of its own, FIELD_per_layer.
 //   - Floats have the precision of F32, so 1e-05 in a text and the float in
 //     a GGUF file are one value.
-//   - Defaults are what the usual runtimes assume, not what the file says.
+//   - Defaults are what the usual runtimes assume; the file does not contain them.
 //
 // Numbers from a file are copied and multiplied with overflow checks, nothing
 // else: none of them sizes an allocation or a loop. What a quantised MLX module

@@ -31,8 +31,8 @@ func stateSpaceHeads(m *model) (any, bool) {
 	return n, ok
 }
 
-// headOfEach gives a size of heads for each layer where those that see a window have
-// another than those that see everything.
+// headOfEach returns a size of heads for each layer if layers with a window have another
+// size than layers with full attention.
 func headOfEach(m *model) (any, bool) {
 	if _, ok := stateSpaceOnly(m); ok {
 		return nil, true // head_dim is the state space's
@@ -80,8 +80,8 @@ func kvHeadsOf(m *model) (any, bool) {
 	return m.inLayers(attention, n, ok)
 }
 
-// oneHead is for Falcon: with multi_query all heads share one of k and v, whatever
-// num_kv_heads says, unless the layers are of the newer kind.
+// oneHead is for Falcon: with multi_query all heads share one head of k and v, despite
+// num_kv_heads, unless the layers are of the newer kind.
 func oneHead(m *model) (any, bool) {
 	shared, _ := m.find(nil, keys("multi_query"))
 	newer, _ := m.find(nil, keys("new_decoder_architecture"))
@@ -107,9 +107,8 @@ func rows(heads, tensor string) func(*model) (any, bool) {
 	}
 }
 
-// compressed returns sizes of heads in a config.json of an architecture whose k and v are
-// stored compressed, as GGUF files have them: those of the one vector that all heads
-// share.
+// compressed returns sizes of heads for architectures that store k and v compressed, as
+// GGUF files have them: the sizes of the one vector that all heads share.
 func (m *model) compressed(name string) (int64, bool) {
 	if m.scopes == nil || !architectures.Latent(m.arch) {
 		return 0, false

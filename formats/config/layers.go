@@ -1,8 +1,8 @@
 package config
 
 // A layer of a hybrid model has attention or a state space, a convolution, or nothing but a
-// feed-forward network. GGUF files have the numbers of what a layer lacks as 0, in a list
-// for all layers; a config.json has one number, and says what each layer is.
+// feed-forward network. GGUF files store a list for all layers, with 0 for the numbers that
+// a layer lacks; a config.json has one number, and lists the kind of each layer.
 
 // layerKind is what is known of a layer.
 type layerKind int
@@ -31,8 +31,8 @@ var byLayer = map[string]struct{ heads, ffn bool }{
 	"nemotron_h": {heads: true, ffn: true}, "nemotron_h_moe": {heads: true, ffn: true},
 }
 
-// inLayers gives a number to the layers of a kind, and 0 to the others; false where their
-// kinds are not known.
+// inLayers returns a list with a number for the layers of a kind, and 0 for all other
+// layers; false if their kinds are unknown.
 func (m *model) inLayers(kind layerKind, n int64, ok bool) (any, bool) {
 	kinds := m.kinds()
 	if !ok || kinds == nil {

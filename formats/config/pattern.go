@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// A sliding_window_pattern is an integer p: every p-th layer sees everything, the
-// others only a window. Files have it as that number, as a list of bools (true
-// for a window), as a list of words (layer_types) or as a word like LLLG. A
-// repeating list becomes p; any other list is kept as bools.
+// A sliding_window_pattern is an integer p: every p-th layer has full attention, the rest
+// only a window. Files store it as that number, as a list of bools (true for a window), as
+// a list of words (layer_types) or as a word like LLLG. A repeating list becomes p; any
+// other list is kept as bools.
 
 // windows are the words of layer_types that matter here. A list with any other
 // word is about something else (linear attention, convolutions).
@@ -66,7 +66,7 @@ func toPattern(v any, begins int64) (p any, list []bool, skip, ok bool) {
 	return list, list, false, true
 }
 
-// repeatPattern adds the list of all layers to a field that is the number alone.
+// repeatPattern expands a field that is a single number to the list of all layers.
 func (m *model) repeatPattern(name string) {
 	p, _ := m.count(name)
 	layers, _ := m.count("n_layers")
@@ -88,8 +88,8 @@ func (m *model) begins() int64 {
 	return 1
 }
 
-// period returns p if exactly every p-th entry of list is false, and 0 otherwise. begins
-// says which one of a period is, as begins of a model does.
+// period returns p if exactly every p-th entry of list is false, and 0 otherwise. begins is
+// the position of that entry in the period, like begins of a model.
 func period(list []bool, begins int64) int64 {
 	p := slices.Index(list[min(1-begins, int64(len(list))):], false) + 1
 	if p == 0 {

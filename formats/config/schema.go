@@ -26,20 +26,20 @@ type field struct {
 	kind kind
 	gguf []string // keys after the architecture's prefix, tried in order
 	hf   []string // paths in config.json, tried in order; "rope." is the object about rotary embeddings
-	// without gives the value if no key is present: a default, or something derived
-	// from other fields and the tensors; nil for none.
+	// without returns the value if no key is present: a default, or something derived from
+	// other fields and the tensors. May be nil.
 	without func(m *model) (any, bool)
-	// first gives the value whatever the key says, where it applies, or a []int64 of one for
-	// each layer; nil for never.
+	// first returns a value that overrides the key's, as a number or as a []int64 with one
+	// for each layer. May be nil.
 	first func(m *model) (any, bool)
 	// tensors marks a derivation that is not a guess even without a config.
 	tensors bool
 	// same are texts that mean what another one does.
 	same map[string]string
-	// unless are paths in config.json of flags: one that is false means that the field is
-	// 0, whatever its own key says.
+	// unless are paths in config.json of flags: if one is false, the field is 0, and its
+	// own key is ignored.
 	unless []string
-	// only restricts the field to some models; nil for all.
+	// only restricts the field to some models; nil means all.
 	only func(m *model) bool
 }
 
@@ -152,14 +152,14 @@ var table = []field{
 
 func keys(s string) []string { return strings.Fields(s) }
 
-// kindNames are what Kinds says of values.
+// kindNames are the words of Kinds for values.
 var kindNames = map[kind]string{count: "integer", counts: "integer", real: "number", text: "string", boolean: "boolean", pattern: "integer or booleans"}
 
-// listNames are what Kinds says of the lists that fields of some kinds have besides.
+// listNames are the words of Kinds for the lists that fields of some kinds accept besides.
 var listNames = map[kind]string{counts: "integers", pattern: "booleans"}
 
-// Kinds says what config.json has under each of its names, of which a model has some:
-// an integer, a number, a string, a boolean, or lists of these.
+// Kinds returns the type of each name in config.json: an
+// integer, a number, a string, a boolean, or lists of these.
 func Kinds() map[string]string {
 	all := map[string]string{"layout": kindNames[text]}
 	for _, f := range schema() {
