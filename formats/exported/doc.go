@@ -1,7 +1,7 @@
 // Package exported opens a directory that tensorfs itself made as a model again: one
 // that is mounted, or that was exported to.
 //
-// index.json says what the files are. A model is made of them in one of two ways:
+// index.json describes the files. They become a model in one of two ways:
 //
 //	source/ leads to the files that the tree was made of, as they were then
 //	    the tensors of raw/ are the runs of these files that index.json names, and
@@ -9,11 +9,11 @@
 //	otherwise, as of an export or on another machine
 //	    each tensor is a file of the directory, and the format is "tensorfs"
 //
-// An export may have any part of a tree. Of each tensor the view counts that says the
-// most about it: raw/, then packed/, a group of fused/ whose parts are not all there yet,
-// f32/, bf16/, f16/, such a group of fused-f16/, npy-f32/ and npy/. So an export of f16/
-// alone is a model of F16 tensors, and modules that packed/ has in one file are codes,
-// scales and biases again.
+// An export may have any part of a tree. For each tensor the most informative view counts:
+// raw/, then packed/, a group of fused/ whose parts are not all there yet, f32/, bf16/,
+// f16/, such a group of fused-f16/, npy-f32/ and npy/. So an export of only f16/ is a model
+// of F16 tensors, and modules that packed/ has in one file are codes, scales and biases
+// again.
 //
 // Nothing in such a directory is trusted: sizes of files are compared with types and
 // shapes, and index.json is read in bounded memory.

@@ -17,7 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// Format is that of a model whose tensors are files of the directory.
+// Format is the format of models whose tensors are files of the directory.
 const Format = "tensorfs"
 
 // index is the file that describes all others.
@@ -53,9 +53,9 @@ type tree struct {
 	tensors []tensorfs.Tensor
 	modules []module
 	files   []source.File
-	own     map[string]source.File // files of the model by their names below source/; nil where the tree's count
+	own     map[string]source.File // files of the model by their names below source/; nil if the tree's files count
 
-	names   map[string]bool // of the tensors, and of the modules of which they are
+	names   map[string]bool // of the tensors, and of their modules
 	sources map[string]bool
 }
 
@@ -180,16 +180,17 @@ func (t *tree) load(all jsonobj.Object) error {
 	return t.join()
 }
 
-// adds reports whether an entry of a view says of a tensor what no view before says.
+// adds reports whether an entry of a view adds something about a tensor to the views before
+// it.
 func (t *tree) adds(v *view, name string, e jsonobj.Object) bool {
 	if t.names[name] {
 		return false
 	}
-	// The source names of a group are those of its parts.
+	// The source name of a group joins its parts' names.
 	return !v.joined || slices.ContainsFunc(strings.Split(sourceName(e), "+"), func(s string) bool { return !t.sources[s] })
 }
 
-// add makes the tensor of a file, or those of a module that is in one file.
+// add makes the tensor of a file, or the tensors of a module that is in one file.
 func (t *tree) add(x found) error {
 	e, label := x.entry, x.view.name+"/"+x.name
 	fail := func(problem string) error {
@@ -271,7 +272,7 @@ var dtypes = func() map[string]tensorfs.DType {
 	return m
 }()
 
-// str returns a string as the tree writes it: as base64 where it is not UTF-8.
+// str returns a string as the tree writes it: as base64 if it is not UTF-8.
 func str(r jsonobj.Raw) string {
 	if r.Kind() == '{' {
 		return fromBase64(r.Member("base64"))

@@ -18,7 +18,7 @@ type module struct {
 	unsaid     bool      // the tree does not say which they are
 }
 
-// newModule reads what raw/ says of codes.
+// newModule reads raw/'s description of codes.
 func newModule(codes int, e jsonobj.Object) module {
 	m, q := e.Object("module"), e.Object("quant")
 	x := module{codes: codes, unsaid: !e.Has("module")}

@@ -13,11 +13,11 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// formats are those of models that have files of their own.
+// formats are the formats of models that have files of their own.
 var formats = []string{"gguf", "safetensors", "huggingface", "mlx", "ollama", "adapter"}
 
-// openOwn opens the files of the model that the tree was made of. It reports whether
-// all of them are there and as they were, and hold all tensors of raw/.
+// openOwn opens the files of the model that the tree was exported from. It reports whether
+// all of them are present and unchanged, and hold all tensors of raw/.
 func (t *tree) openOwn(model, raw jsonobj.Object) bool {
 	if raw.Len() == 0 || !slices.Contains(formats, str(model.Raw("format"))) {
 		return false
@@ -88,7 +88,7 @@ func as(f source.File, e jsonobj.Raw) bool {
 		is.ModTime == number(e.Member("mtime_ns")) && is.ChangeTime == number(e.Member("ctime_ns"))
 }
 
-// runs returns the extents of an entry; false where it has none in the model's files.
+// runs returns the extents of an entry; false if it has none in the model's files.
 func (t *tree) runs(e jsonobj.Object) (runs []tensorfs.Data, ok bool) {
 	for x := range e.Raw("extents").Elements() {
 		f := t.own[str(x.Member("file"))]

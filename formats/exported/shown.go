@@ -11,14 +11,14 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// exportState is the file of an export that says of which model it is, as
-// internal/export names it. It is replaced before the first file of another export comes.
+// exportState is the file of an export that identifies its model, as internal/export names
+// it. It is replaced before the first file of another export comes.
 const exportState = ".tensorfs-export/state.json"
 
 // shown are the files of the views of a tree.
 type shown struct {
 	dir   *source.Directory
-	state source.File // of an export; nil where there is none
+	state source.File // of an export; nil if missing
 
 	mu    sync.Mutex
 	all   jsonobj.Object             // the views of index.json
@@ -57,7 +57,7 @@ func (s *shown) find(view, name string) (tensorfs.ShownFile, bool) {
 	defer s.mu.Unlock()
 	if s.names[view] == nil {
 		entries, err := s.dir.ReadDir(view)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // opening it says why
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // opening it reports why
 			entries, s.names[view] = nil, map[string]bool{name: true}
 		} else {
 			s.names[view] = map[string]bool{}
