@@ -1,6 +1,5 @@
-// Package foreign knows what people name in place of a model: other formats,
-// compressed files, and what a failed download left. It says what they are and
-// what to do, in one clause each.
+// Package foreign recognises files that are not models: other formats, compressed files,
+// and what a failed download left. It names them, with what to do, in one clause each.
 package foreign
 
 import (
@@ -58,8 +57,8 @@ var contents = []struct {
 	{at(0, "\x7fELF"), "it is a program (ELF)", "name the model file; the model in a llamafile is taken out with unzip FILE '*.gguf'"},
 }
 
-// names are files that their names identify. Where the content says more than the
-// name, the row serves directories alone, whose files are not opened.
+// names are files that their names identify. If the content is more exact than the name,
+// the row is only for directories, whose files are not opened.
 var names = []struct {
 	pattern, what string // pattern is path.Match's
 	inDirectory   bool
@@ -82,8 +81,8 @@ var names = []struct {
 	{"*.ckpt", "a model of PyTorch", true},
 }
 
-// File says what a file is that is not a model in any format that is read, and
-// what to do. problem is "" if nothing is known.
+// File describes a file that is not a model in any format that is read, and what to do.
+// problem is "" if nothing is known.
 func File(name string, content tensorfs.Data) (problem, advice string) {
 	head := make([]byte, min(headSize, content.Size()))
 	if tensorfs.ReadFull(content, head, 0) != nil {
@@ -114,11 +113,12 @@ var modelfile = regexp.MustCompile(`^(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?i:FROM)[ \t]+
 // unfinished are the ends of the names that programs give to what they have not downloaded yet.
 var unfinished = []string{".incomplete", ".part", ".partial", ".crdownload", ".download", ".aria2", ".filepart", ".!qb", ".tmp"}
 
-// piece is how the pieces of a file are called that was cut for its upload or by split(1).
+// piece matches the names of chunks of a file that was cut for its upload or by split(1).
 var piece = regexp.MustCompile(`^(.+\.(?:gguf|safetensors))[.-]?(?:part-?[0-9a-z]+(?:of[0-9]+)?|split-?[0-9a-z]+|[0-9]{2,3}|[a-z]{2})$`)
 
-// Piece says that a file of that name is a piece of another and what to do, "" if it is not.
-// The first piece begins as the file does. The same holds for what a program has not downloaded yet.
+// Piece recognises a chunk of a file by its name and returns what to do, "" if it is not
+// one. The first chunk begins as the file does. The same holds for files that a program has
+// not finished downloading.
 func Piece(name string) (problem, advice string) {
 	if slices.Contains(unfinished, strings.ToLower(path.Ext(name))) {
 		return "it is an unfinished download", "let the program that downloads it finish, or fetch it again; the file has another name then"
@@ -141,8 +141,8 @@ func byName(name string) (problem, advice string) {
 	return "", ""
 }
 
-// Directory says what a directory of that name, with entries of these names, holds
-// in place of a model. problem is "" if nothing is known.
+// Directory describes what a directory of that name, with entries of these names, holds
+// instead of a model. problem is "" if nothing is known.
 func Directory(name string, entries []string) (problem, advice string) {
 	if problem, advice := byName(name); problem != "" {
 		return problem, advice
@@ -228,8 +228,8 @@ func isMatrix(head []byte) bool {
 	return strings.HasSuffix(name, ".weight") && utf8.ValidString(name)
 }
 
-// isRecipe matches a text with the key that each of mergekit's recipes has, where it is near the
-// beginning. What opens recipes looks at all of it.
+// isRecipe matches a text that has the key common to all of mergekit's recipes near its
+// beginning. Opening the recipe reads all of it.
 func isRecipe(head []byte) bool {
 	const key = "merge_method:"
 	return bytes.HasPrefix(head, []byte(key)) || bytes.Contains(head, []byte("\n"+key))
@@ -255,7 +255,7 @@ func isONNX(head []byte) bool {
 	return false
 }
 
-// answers are how the texts begin that servers send in place of a file.
+// answers are how the texts begin that servers send instead of a file.
 var answers = []struct {
 	start []string
 	why   string
@@ -267,7 +267,7 @@ var answers = []struct {
 	{[]string{""}, "", again + "; the text may say why the download failed"},
 }
 
-// text identifies a text in place of weights.
+// text identifies a text that was found instead of weights.
 func text(head []byte) (problem, advice string) {
 	if len(head) < 5 {
 		return "", ""
@@ -291,8 +291,7 @@ func text(head []byte) (problem, advice string) {
 	return "", ""
 }
 
-// isText reports whether b is UTF-8 without control bytes, the last letter of
-// which may be cut.
+// isText reports whether b is UTF-8 without control bytes. The last letter may be cut.
 func isText(b []byte) bool {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
