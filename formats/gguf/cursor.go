@@ -204,8 +204,8 @@ func (c *cursor) text(limit uint64) string {
 	return string(b)
 }
 
-// skipTexts skips n strings. A vocabulary has hundreds of thousands, so those in
-// the window are walked in a loop of their own.
+// skipTexts skips n strings. A vocabulary has hundreds of thousands, so strings inside the
+// window are skipped in a tight loop.
 func (c *cursor) skipTexts(n int64) {
 	size := int64(c.lengthSize())
 	for n > 0 && c.err == nil {

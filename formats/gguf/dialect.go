@@ -15,8 +15,8 @@ import (
 )
 
 // The library of Ollama has files that its own converter wrote, with other keys and names
-// than llama.cpp's. They are shown as they are stored. What a whole model is made of is the
-// same model with llama.cpp's keys and names, which InLlama returns.
+// than llama.cpp's. Their views show them as stored. Conversions read the same model with
+// llama.cpp's keys and names, which InLlama returns.
 
 //go:embed ollama.txt
 var ollamaText string
@@ -93,7 +93,7 @@ type translation struct {
 	tensors []tensorfs.Tensor
 	before  func(key string) any // the file's keys as they are
 	own     func(*tensorfs.Tensor) bool
-	base    int64 // layers before those that predict further tokens
+	base    int64 // number of layers before the ones that predict further tokens
 	next    int   // layers that do
 }
 

@@ -83,9 +83,9 @@ func (t *translation) hasFactors(layer, name string, at map[string]int) bool {
 	return scale || input
 }
 
-// predicts makes layers of the tensors that begin with a prefix and a number: they follow the
-// model's own and predict further tokens. What belongs to all of them can be of one layer
-// alone; of a model with more it is all left out.
+// predicts turns the tensors that begin with a prefix and a number into layers that follow
+// the model's own and predict further tokens. A tensor that all of these layers share can
+// only be stored for a single layer; if there are more layers, it is left out.
 func (t *translation) predicts(prefix, rest string) {
 	numbers := map[int]bool{}
 	for _, x := range t.tensors {
@@ -117,7 +117,8 @@ func (t *translation) predicts(prefix, rest string) {
 // layer returns the start of the names of tensors in a layer that predicts further tokens.
 func (t *translation) layer(i int) string { return fmt.Sprintf("blk.%d.", t.base+int64(i)) }
 
-// stack makes one tensor of the experts that have a tensor each, whose number "*" stands for.
+// stack makes one tensor of experts that are stored as a tensor each. "*" is the number of
+// the expert.
 func (t *translation) stack(to, pattern string) {
 	start, end, _ := strings.Cut(pattern, "*")
 	experts := map[int]tensorfs.Tensor{}

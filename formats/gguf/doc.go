@@ -17,10 +17,10 @@
 // any order of data, nested arrays, unknown types. Tensors of unknown types are
 // listed and serve their raw bytes, which reach to the next tensor.
 //
-// No allocation is sized by a number that the file merely claims. The bytes are
-// read through internal/source in windows, so a file that shrinks meanwhile is an
-// error and the data of a large model is not touched. Arrays of the metadata are
-// checked when the file is opened and decoded when they are read.
+// No allocation is sized by a number that the file merely claims. The bytes are read
+// through internal/source in windows, so a file that shrinks while it is read is an error
+// and the data of a large model is not touched. Arrays of the metadata are checked when the
+// file is opened and decoded when they are read.
 //
 // The package does not decode tensors: see views.
 package gguf

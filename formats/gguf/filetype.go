@@ -55,9 +55,9 @@ var fileTypes = []struct {
 	{41, "Q2_0", tensorfs.Q2_0},
 }
 
-// FileType names a value of general.file_type ("Q4_K_M"), "" where it is not known.
-// has tells which types the file's tensors have; fits reports whether the one that
-// such a file is made of is among them: the key is only a hint.
+// FileType names a value of general.file_type ("Q4_K_M"), "" if it is unknown. has tells
+// which types the file's tensors have. fits reports whether the type that such a file
+// mainly uses is among them: the key is only a hint.
 func FileType(number uint64, has func(tensorfs.DType) bool) (name string, fits bool) {
 	for _, f := range fileTypes {
 		switch {

@@ -102,9 +102,9 @@ func (f *File) extents(infos []info, length int64) ([]extent, error) {
 	return extents, nil
 }
 
-// checkOverlap returns an error if two tensors share a byte. Extents are in the
-// order of their offsets. The furthest end so far is kept, not that of the
-// neighbour, because an empty tensor may lie in between.
+// checkOverlap returns an error if two tensors share a byte. Extents are in the order of
+// their offsets. The furthest end so far is kept instead of the neighbour's, because an
+// empty tensor may lie in between.
 func (f *File) checkOverlap(extents []extent, start int64) error {
 	end, owner := int64(0), -1
 	for _, p := range extents {

@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// firstShared is the first number that ggml and its forks gave to different types. No
-// field in a file says whose numbering it follows, but the space up to the next tensor does.
+// firstShared is the first number that ggml and its forks gave to different types. No field
+// in a file tells whose numbering it follows, but the space up to the next tensor does.
 const firstShared = 36
 
 // meaning is one meaning of a shared number.
@@ -58,8 +58,8 @@ var meanings = []meaning{
 	{143, tensorfs.PTQ1_0, func(s shared) int64 { return s.blocks(128, 28) }, "%s of Prism's llama.cpp cannot be decoded here; see raw/"},
 }
 
-// meaningsOf returns what a number may mean: the rows of the table, or the type that has the
-// number; nothing for a number that nobody is known to use.
+// meaningsOf returns what a number may mean: the rows of the table, or the type that has
+// the number. It is empty for a number without a known use.
 func meaningsOf(id uint32) []meaning {
 	var found []meaning
 	for _, m := range meanings {

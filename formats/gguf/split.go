@@ -164,7 +164,7 @@ func openShard(src source.FS, name string, number, count int64) (*File, error) {
 	return f, err
 }
 
-// checkShard checks that f itself says that it is shard index of count.
+// checkShard checks that f's own metadata describes shard index of count.
 func (f *File) checkShard(index, count int64) error {
 	const mixed = "the files are not shards of one model, or were renamed: fetch the set again"
 	n, err := f.Shards()

@@ -58,7 +58,8 @@ type Tower struct {
 	Metadata []tensorfs.Meta // keys of llama.cpp's file
 	Parts    []TowerPart
 	IsHF     bool // whether parts have names and layout of Hugging Face, not of llama.cpp's file
-	// IsWhole says that these are all tensors of llama.cpp's file, in its layout, by the table.
+	// IsWhole reports that these are all tensors of llama.cpp's file, in its layout, by the
+	// table.
 	IsWhole bool
 	F32     []string // tensors that have this type there
 }
@@ -121,9 +122,9 @@ func IsAudio(name string) bool {
 // towerTranslation makes a tower.
 type towerTranslation struct {
 	translation
-	parts  []TowerPart // what becomes of each tensor: nothing yet, a part, or a name alone for a tensor that is in another part
+	parts  []TowerPart // what each tensor becomes: undecided, a part, or only a name for a tensor that is in another part
 	failed error
-	layers int64    // that lines "part" are about, 0 for those that are about none
+	layers int64    // the number of layers that lines "part" are about, 0 if they are not about layers
 	f32    []string // tensors that are F32 in llama.cpp's file
 }
 
@@ -136,8 +137,8 @@ func (t *towerTranslation) fail(format string, args ...any) {
 	}
 }
 
-// rest returns what follows a name of the table in that of a tensor, and the number of the
-// layer where the table has "*".
+// rest returns the remainder of a tensor's name after a name of the table, and the number
+// of the layer that matches "*".
 func rest(name, tensor string) (after, layer string, ok bool) {
 	begin, end, layers := strings.Cut(name, "*")
 	after, ok = strings.CutPrefix(tensor, begin)
@@ -189,8 +190,8 @@ func (a listOf[T]) Values() iter.Seq[any] {
 	}
 }
 
-// towerSteps are the words of blocks of towers, beside those of the language models' blocks
-// that are the same there.
+// towerSteps are the words in blocks of towers, besides the words that they share with the
+// language models' blocks.
 var towerSteps = map[string]func(t *towerTranslation, args []string){
 	"set":     func(t *towerTranslation, args []string) { t.set(args[0], towerConstant(args[1])) },
 	"default": func(t *towerTranslation, args []string) { t.setMissing(args[0], towerConstant(args[1])) },

@@ -66,7 +66,7 @@ func (f *File) resolve(p *extent, in info, all numbering) error {
 	return nil
 }
 
-// badSize says why a shape has no size in the tensor's type.
+// badSize explains why a shape has no size in the tensor's type.
 func (f *File) badSize(p *extent, in info) error {
 	t := &f.Tensors[p.tensor]
 	if elems, _ := t.DType.Block(); t.Cols()%elems != 0 {

@@ -17,7 +17,7 @@ type Stored struct {
 	Data  tensorfs.Data
 }
 
-// usualAlignment of the data is what readers assume of a file that says nothing.
+// usualAlignment of the data is what readers assume if the file does not specify it.
 const usualAlignment = 32
 
 // Compose returns a GGUF file of version 3, little-endian: the header is written
@@ -27,10 +27,10 @@ const usualAlignment = 32
 //
 //	header | entries | tensor infos | 0.. | tensor 0 | 0.. | tensor 1 | 0.. | ...
 //
-// A value of meta is a bool, an integer or float of a fixed width, a string, a
-// slice of these, or a [tensorfs.Array] as [Parse] returns it. The error says
-// what ggml would refuse: a name of 64 bytes or more, a name or key used twice, a
-// shape of more than four dimensions, data that do not have the size of the type.
+// A value of meta is a bool, an integer or float of a fixed width, a string, a slice of
+// these, or a [tensorfs.Array] as [Parse] returns it. The error describes what ggml would
+// refuse: a name of 64 bytes or more, a name or key used twice, a shape of more than four
+// dimensions, data that do not have the size of the type.
 func Compose(meta []tensorfs.Meta, tensors []Stored) (tensorfs.Data, error) {
 	alignment, err := alignmentOf(meta)
 	if err != nil {
@@ -120,7 +120,7 @@ var numberOf = map[reflect.Kind]valueType{
 	reflect.String: typeString, reflect.Slice: typeArray, reflect.Uint64: 10, reflect.Int64: 11, reflect.Float64: 12,
 }
 
-// appendValue appends a value, after its type where that is asked for.
+// appendValue appends a value, after its type if typed is set.
 func appendValue(b []byte, value any, typed bool) ([]byte, error) {
 	if a, ok := value.(*array); ok {
 		return appendArray(b, a, typed)
