@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// maxWarnings bounds what a strange model says about itself.
+// maxWarnings bounds the warnings about a strange model.
 const maxWarnings = 50
 
 // builder makes a model from a set of files.

@@ -22,11 +22,10 @@
 // folders 1_Pooling/config.json, as sentence-transformers number their modules,
 // and additional_chat_templates/*.jinja.
 //
-// OpenFile gives what Open gives for the directory if the file is the whole model
-// by these rules and config.json is beside it. Otherwise the file is opened on
-// its own: the format is "safetensors", the architecture is unknown, dimensions
-// come from shapes, and quantised tensors are raw bytes, because nothing says how
-// to read them.
+// OpenFile returns what Open returns for the directory if the file is the whole model by
+// these rules and config.json is beside it. Otherwise the file is opened on its own: the
+// format is "safetensors", the architecture is unknown, dimensions come from shapes, and
+// quantised tensors are raw bytes, because the file does not describe how to read them.
 //
 // # Metadata
 //
@@ -45,11 +44,10 @@
 //
 // # Quantisation
 //
-// The tensors decide what is quantised, config.json supplies the parameters, and
-// both must agree: see schemes.go for the table of schemes, mlx.go, fp8.go
-// and packings.go for the rules of those that become numbers, which package packing
-// unpacks. Where anything is unknown or
-// disagrees, the stored bytes are shown and Opaque says why. Nothing is guessed,
-// and stored values are never corrected: the rows of gpt-oss's gate_up alternate
+// The tensors decide what is quantised, config.json supplies the parameters, and both must
+// agree: see schemes.go for the table of schemes, and mlx.go, fp8.go and packings.go for
+// the rules by which modules become numbers, which package packing unpacks. If anything is
+// unknown or disagrees, the stored bytes are shown and Opaque gives the reason. Nothing is
+// guessed, and stored values are never corrected: the rows of gpt-oss's gate_up alternate
 // between gate and up as they do in the file.
 package hf

@@ -39,7 +39,7 @@ func (d *folder) close() {
 	clear(d.opened)
 }
 
-// name returns what a file of the folder is called in src.
+// name returns the path of a file of the folder in src.
 func (d *folder) name(file string) string { return path.Join(d.path, file) }
 
 // location returns where a file is, for messages.

@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats/packing"
 )
 
-// fp8 attaches the scale of 8-bit floats [..., N, K]. Their value is element
-// times scale, even where the scale is called inverse:
+// fp8 attaches the scale of 8-bit floats [..., N, K]. Their value is element times scale,
+// even if the scale is named inverse:
 //
 //	one element                        one scale for the tensor
 //	[..., N, 1], or [N] beside [N, K]  one per row

@@ -18,7 +18,7 @@ var stems = []string{"model", "diffusion_pytorch_model"}
 
 const (
 	suffix = ".safetensors"
-	// indexSuffix, after a stem, is the file that says which tensor is in which file.
+	// indexSuffix, after a stem, names the file that maps tensors to files.
 	indexSuffix = suffix + ".index.json"
 )
 
@@ -187,7 +187,7 @@ func missing(names []string, stem string) string {
 	return ""
 }
 
-// noWeights says what a directory contains instead of weights.
+// noWeights describes what a directory contains instead of weights.
 func noWeights(d *folder, others []string) error {
 	if d.has(adapter.ConfigName) && d.has(adapter.OfMLX) {
 		return tensorfs.Unsupported(d.location(adapter.OfMLX), adapter.OfMLXProblem, adapter.OfMLXAdvice)

@@ -75,8 +75,9 @@ var roundWords = map[string]struct {
 	"fake":           {nil, ""}, // plain numbers
 }
 
-// autoRound reads how AutoRound packed a model. Its zero points are stored less one with the layout of GPTQ's
-// older versions, and as they are with that of GPTQModel and in AutoRound's own.
+// autoRound reads how AutoRound packed a model. In the layout of GPTQ's older versions, its
+// zero points are stored less one; in GPTQModel's and AutoRound's own layout they are
+// stored unchanged.
 func (q *quantConfig) autoRound() {
 	q.dynamic, q.stream, q.ways = q.object.Object("extra_config").Len() > 0, true, nil
 	for _, format := range []string{"nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized"} {
@@ -112,8 +113,8 @@ func (q *quantConfig) autoRound() {
 // maxPatterns bounds the entries of extra_config that are patterns, and maxPattern their length.
 const maxPatterns, maxPattern = 256, 256
 
-// ownEntry returns what extra_config of AutoRound says of a module: by its name, or by the first pattern that
-// fits.
+// ownEntry returns a module's entry in AutoRound's extra_config: by its name, or by the
+// first pattern that fits.
 func (q *quantConfig) ownEntry(module string) jsonobj.Raw {
 	all := q.object.Object("extra_config")
 	if own := all.Raw(module); own.Kind() == '{' {
@@ -151,7 +152,8 @@ func (q *quantConfig) blockOf(m *module) [2]int {
 		return block
 	}
 	if n, _ := tensorfs.Elements(m.parts[0].Shape); n > 1 && q.block[0] == 0 && m.scheme.need[0] == "_scale_inv" && len(m.main.Shape) >= 2 {
-		// Modules that were in 8 bits already stay so, and their settings are those of the model before.
+		// Modules that were in 8 bits already stay so, with the settings of the model
+		// before.
 		if block := [2]int{128, 128}; slices.Equal(m.parts[0].Shape, scaleShape(m.main.Shape, block)) {
 			return block
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/assemble"
 )
 
-// mlx attaches scales and biases to the codes of a module P, or says why they do
-// not belong together: P.weight, P.scales and P.biases. P.bias is something else.
+// mlx attaches scales and biases to the codes of a module P, or explains why they do not
+// belong together: P.weight, P.scales and P.biases. P.bias is something else.
 func mlx(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
 	biases := b.tensors.Source(m.stem + ".biases")
 	p, err := q.mlx.Fit(m.stem, m.main, m.parts[0], biases, func() (int64, bool) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// other returns the module's tensor of a suffix, nil where there is none.
+// other returns the module's tensor of a suffix, nil if it is missing.
 func (b *builder) other(m *module, suffix string) *tensorfs.Tensor {
 	return b.tensors.Source(m.stem + suffix)
 }
@@ -47,12 +47,13 @@ func (b *builder) unpacked(m *module, quant *tensorfs.Quant) {
 // torchTypes are the float types of config.json.
 var torchTypes = map[string]tensorfs.DType{"float16": tensorfs.F16, "bfloat16": tensorfs.BF16, "float32": tensorfs.F32}
 
-// floatType is the type in which the model is to be computed, Unknown where it is not said.
+// floatType is the type in which the model is to be computed, Unknown if it is not
+// specified.
 func (b *builder) floatType() tensorfs.DType {
 	return torchTypes[config.FloatType(b.config.Lookup)]
 }
 
-// side returns a dimension of a tensor, 0 where it has none.
+// side returns a dimension of a tensor, 0 if the tensor does not have it.
 func side(t *tensorfs.Tensor, dim int) int64 {
 	if t == nil || len(t.Shape) != 2 {
 		return 0
@@ -256,10 +257,10 @@ func mxfp8(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
 	}, "mxfp8-quantized")
 }
 
-// maxState bounds what bitsandbytes says of a module.
+// maxState bounds the size of bitsandbytes's description of a module.
 const maxState = 64 << 10
 
-// bnb4 reads what bitsandbytes says of a module: JSON in a tensor of bytes.
+// bnb4 reads bitsandbytes's description of a module: JSON in a tensor of bytes.
 func bnb4(b *builder, _ *quantConfig, m *module) (*tensorfs.Quant, error) {
 	const before = ".weight.quant_state.bitsandbytes__"
 	state := b.other(m, before+"nf4")
@@ -283,7 +284,7 @@ func bnb4(b *builder, _ *quantConfig, m *module) (*tensorfs.Quant, error) {
 	return packing.BnB4(s, m.main, m.parts[0], m.parts[1], b.other(m, ".weight.nested_absmax"), b.other(m, ".weight.nested_quant_map"), state)
 }
 
-// newState parses what bitsandbytes says of a module.
+// newState parses bitsandbytes's description of a module.
 func newState(text []byte) (s packing.State, err error) {
 	o, err := jsonobj.Parse(text)
 	if err != nil {

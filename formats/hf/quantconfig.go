@@ -11,13 +11,13 @@ import (
 
 // quantConfig is what a model's files say about its quantisation.
 type quantConfig struct {
-	// said reports whether the files say anything of it. What a file says is only ever
-	// in method, which is quant_method in lower case: "" for MLX's own settings, and if
-	// quant_method is no word.
+	// said reports whether the files describe quantisation at all. The stored description
+	// is only ever in method, which is quant_method in lower case: "" for MLX's own
+	// settings, and if quant_method is not a word.
 	said   bool
 	method string
 	label  string         // the scheme in a few words, see name
-	object jsonobj.Object // that says it
+	object jsonobj.Object // the object with these settings
 	outer  jsonobj.Object // that has it as a member, in older forms of compressed-tensors; or the same
 	where  string         // for messages
 	format string         // compressed-tensors: how the codes are stored
@@ -25,7 +25,7 @@ type quantConfig struct {
 	bits   int            // 0 where not named
 	group  int            // 0 where not named
 
-	mlx *assemble.Settings // MLX's own settings, nil for all other methods
+	mlx *assemble.Settings // MLX's own settings, nil with any other method
 
 	methods []string // whose rows of the table of schemes the model uses
 	form    string   // checkpoint_format, or format
@@ -35,7 +35,7 @@ type quantConfig struct {
 	wraps   bool // GPTQ: a stored zero point of all ones is 0
 	ways    []way
 	tooMany error // why no module follows from ways
-	changed error // why the numbers of no module are those of the model
+	changed error // why no module has the model's own numbers
 
 	patterns []pattern // of extra_config, as soon as compiled
 	compiled bool
@@ -79,8 +79,8 @@ func (b *builder) quantConfig() quantConfig {
 	return quantConfig{}
 }
 
-// quantFiles are the files in which programs stored settings before config.json had them, and the method of
-// those that name none.
+// quantFiles are the files in which programs stored settings before config.json had them,
+// with the method to assume if the file names none.
 var quantFiles = []struct{ name, method string }{{"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}, {"quantization_config.json", ""}}
 
 // quantFile finds the settings in a file of their own.

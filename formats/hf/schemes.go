@@ -13,15 +13,15 @@ import (
 // recognised by its tensors and confirmed by the quant_method.
 type scheme struct {
 	name    string           // in messages
-	methods []string         // quant_method that may use it, nil for MLX's own settings
+	methods []string         // values of quant_method that may use it, nil if it belongs to MLX's own settings
 	main    string           // suffix of the tensor with the codes
 	codes   []tensorfs.DType // its types
 	need    []string         // suffixes of tensors that must be beside it
 	may     []string         // suffixes of tensors that may be beside it
 	scales  []tensorfs.DType // types of the first of need; nil: any
 	not     []string         // suffixes of tensors that mark another scheme
-	// decode says how the companions make numbers of the codes. Schemes without
-	// one, and modules that it refuses, are raw bytes only.
+	// decode computes numbers from codes and companions. Schemes without one, and modules
+	// that it refuses, are raw bytes only.
 	decode func(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error)
 }
 
@@ -156,7 +156,7 @@ func (b *builder) collect(s *scheme, stem string, main *tensorfs.Tensor) *module
 	return m
 }
 
-// apply gives a module its numbers, or says why it has none.
+// apply gives a module its numbers, or returns why it has none.
 func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	switch {
 	case !agrees && !q.said:
@@ -238,8 +238,9 @@ func (b *builder) leftovers(q *quantConfig) {
 	}
 }
 
-// incomplete returns the scheme of the model's method whose codes a tensor is and of which it
-// has the most tensors, and the names of those that are missing, "" if it has no such scheme.
+// incomplete returns the scheme of the model's method that uses a tensor as its codes and
+// that has most of its tensors, with the names of the missing tensors; "" if the tensor
+// fits no scheme.
 func (b *builder) incomplete(t *tensorfs.Tensor, q *quantConfig) (of *scheme, missing string) {
 	fewest := 0
 	for k := range schemes {
@@ -261,7 +262,7 @@ func (b *builder) incomplete(t *tensorfs.Tensor, q *quantConfig) (of *scheme, mi
 	return of, missing
 }
 
-// lacking says why a module without all tensors of its scheme has no numbers.
+// lacking explains why a module that lacks tensors of its scheme has no numbers.
 func lacking(s *scheme, lacks string) string {
 	return fmt.Sprintf("its module is quantised with %s, but %s is missing%s", s.name, lacks, rawHint)
 }

@@ -18,7 +18,7 @@ var auxiliary = map[string]bool{
 	".json": true, ".jinja": true, ".model": true, ".txt": true, ".tiktoken": true, ".vocab": true, ".md": true, ".py": true,
 }
 
-// recipe says what a merge is made of, which mergekit writes beside it.
+// recipe describes a merge; mergekit writes it beside the model.
 const recipe = "mergekit_config.yml"
 
 // others are prefixes of such files that belong to something else.
@@ -60,13 +60,13 @@ func (b *builder) modules() (list []string) {
 	}
 	f, err := b.dir.take(modulesName)
 	if err != nil {
-		return nil // addSource says so
+		return nil // addSource reports the problem
 	}
 	defer f.Close()
 	text, err := source.ReadAll(f, f.Path(), maxModules)
 	all, jsonErr := jsonobj.ParseRaw(slices.Concat([]byte(`{"all":`), text, []byte("}")))
 	if err != nil || jsonErr != nil || all.Member("all").Kind() != '[' {
-		return nil // sentence-transformers says what is wrong with it
+		return nil // sentence-transformers reports what is wrong with it
 	}
 	for m := range all.Member("all").Elements() {
 		said := m.Member("path").Text()
@@ -91,8 +91,8 @@ const modulesName = "modules.json"
 // maxModules bounds it.
 const maxModules = 1 << 20
 
-// moduleFile reports whether a file of a module's folder belongs to the model: what it is
-// made of, and its weights.
+// moduleFile reports whether a file of a module's folder belongs to the model: its
+// description or its weights.
 func moduleFile(file string) bool {
 	return auxiliary[path.Ext(file)] || path.Ext(file) == ".safetensors" || path.Ext(file) == ".bin"
 }
@@ -116,8 +116,8 @@ func (b *builder) addSource(e fs.DirEntry, name string) {
 // maxBelow bounds the subfolders of a model and their files, together.
 const maxBelow = 100
 
-// subfolder returns which files below a folder of that name belong to the model,
-// nil where none do.
+// subfolder returns a function that reports which files below a folder of that name belong
+// to the model, nil if none do.
 func subfolder(name string) func(file string) bool {
 	if name == "additional_chat_templates" {
 		return func(file string) bool { return path.Ext(file) == ".jinja" }
