@@ -74,7 +74,7 @@ func FromAddress(address, endpoint string) (n Name, ok bool) {
 	return n, err == nil && again == n
 }
 
-// isFile reports whether a name is that of a model's file.
+// isFile reports whether a name belongs to a model's file.
 func isFile(name string) bool {
 	return strings.HasSuffix(name, ".gguf") || strings.HasSuffix(name, ".safetensors")
 }

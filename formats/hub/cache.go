@@ -112,7 +112,7 @@ func short(commit string) string {
 
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
-// revision returns the directory of a revision's snapshot, or "" if there is none.
+// revision returns the directory of a revision's snapshot, or "" if it is missing.
 func revision(src source.FS, rev string) (dir string, err error) {
 	commit, err := ref(src, path.Join("refs", rev))
 	if err != nil {
@@ -170,9 +170,9 @@ func IsFolder(fsys fs.FS, dir string) bool {
 	return has("snapshots") && (has("refs") || has("blobs"))
 }
 
-// Snapshot returns the directory of a repository's usual snapshot, in the
-// repository's folder: that of main, or the only one. n is the repository's name,
-// for messages, the zero Name where it was not given.
+// Snapshot returns the directory of a repository's usual snapshot, in the repository's
+// folder: the snapshot of main, or the only one. n is the repository's name for messages;
+// it may be the zero Name.
 func Snapshot(fsys fs.FS, folder string, n Name) (dir, warning string, err error) {
 	src := source.Of(fsys)
 	at := src.Location(folder)
@@ -246,7 +246,7 @@ func Files(fsys fs.FS, dir string) ([]string, error) {
 	return files, err
 }
 
-// notCached says that the cache does not have a repository, and what it has.
+// notCached is the error that the cache lacks a repository; it lists what the cache has.
 func notCached(n Name, cache string) error {
 	e := &tensorfs.FormatError{File: n.String(), Offset: -1, Kind: fs.ErrNotExist, Advice: "download it with " + n.download() + ", or set HF_HOME to where it is"}
 	var entries []fs.DirEntry
@@ -281,7 +281,8 @@ func notCached(n Name, cache string) error {
 	return e
 }
 
-// noRevision says that the cache does not have a revision, and which it has.
+// noRevision is the error that the cache lacks a revision; it lists the revisions of the
+// cache.
 func noRevision(src source.FS, n Name) error {
 	e := &tensorfs.FormatError{File: n.String(), Offset: -1, Kind: fs.ErrNotExist, Problem: "the cache does not have this revision", Advice: "download it with " + n.download()}
 	var have []string
@@ -307,7 +308,7 @@ func noRevision(src source.FS, n Name) error {
 	return e
 }
 
-// Refuse says why a snapshot has no model, or not one, and what to do.
+// Refuse is the error that a snapshot has no model, or not a single one, with what to do.
 func (f *Found) Refuse(r *pick.Refusal) error {
 	rest := "download it with "
 	if r.Select == (pick.Select{}) {
@@ -316,11 +317,11 @@ func (f *Found) Refuse(r *pick.Refusal) error {
 	return refuse(f.asked, r, rest+f.asked.download())
 }
 
-// Refuse says of a whole repository, by the name that was asked for, why it has no
-// model, or not one.
+// Refuse is the error that a whole repository, by the name that was asked for, has no
+// model, or not a single one.
 func (n Name) Refuse(r *pick.Refusal) error { return refuse(n, r, "check the name") }
 
-// refuse is Refuse. otherwise says what to do where nothing near is there.
+// refuse is Refuse. otherwise is the advice if no similar name exists.
 func refuse(n Name, r *pick.Refusal, otherwise string) error {
 	call := func(s pick.Select) string { return Name{n.Repository, n.Revision, s}.String() }
 	e := &tensorfs.FormatError{File: n.String(), Offset: -1, Kind: tensorfs.ErrUnsupported, Problem: r.Problem(true), Advice: otherwise}

@@ -1,7 +1,6 @@
-// Package hub finds models by their names on the Hugging Face hub, in the cache
-// that its own programs keep on this machine. It downloads nothing and opens no
-// model: a [Name] becomes a directory, and package pick says which of its files is
-// the model.
+// Package hub finds models by their names on the Hugging Face hub, in the cache that its
+// own programs keep on this machine. It downloads nothing and opens no model: a [Name]
+// becomes a directory, and package pick selects the model among its files.
 //
 //	hf:ORG/NAME                   the model of the repository: its safetensors, or its only GGUF model
 //	hf:ORG/NAME:Q4_K_M            its GGUF model with that word in its name

@@ -8,17 +8,17 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Repository returns the name of the repository whose folder in the cache is called
-// so: models--ORG--NAME is ORG/NAME.
+// Repository returns the name of the repository that a folder in the cache belongs to:
+// models--ORG--NAME is ORG/NAME.
 func Repository(folder string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(folder, "models--")
 	return strings.Replace(name, "--", "/", 1), ok
 }
 
-// Snapshots returns the names of a repository's snapshots, each with its commit as
-// revision in full: first the usual one, which needs no revision (that of main, or the
-// only one), then those that a ref names, then those that only their commit names.
-// refs are commits by ref. A ref without a snapshot has no name.
+// Snapshots returns the names of a repository's snapshots, each with its commit as revision
+// in full: first the usual one, which needs no revision (the snapshot of main, or the only
+// one), then snapshots with a ref, then snapshots known only by their commit. refs are
+// commits by ref. A ref without a snapshot has no name.
 func Snapshots(repository string, refs map[string]string, snapshots []string) (names []Name, commits []string) {
 	named := map[string]bool{}
 	add := func(revision, commit string) {

@@ -12,9 +12,9 @@ import (
 // Prefix is what names of the hub begin with.
 const Prefix = "hf:"
 
-// Name is a model's name, of parts that may stand in paths.
+// Name is a model's name. Its parts may occur in paths.
 type Name struct {
-	Repository string // ORG/NAME, or NAME alone
+	Repository string // ORG/NAME, or only NAME
 	Revision   string // a branch, a tag, refs/pr/N or a commit; "" for the usual one
 	Select     pick.Select
 }
@@ -59,7 +59,7 @@ func ParseName(s string) (Name, error) {
 	switch {
 	case org == "datasets" || org == "spaces":
 		return Name{}, &tensorfs.FormatError{File: Prefix + s, Offset: -1, Problem: "it is the name of one of the hub's " + org + ", not of a model", Advice: "name a model as hf:ORG/NAME"}
-	case org == "models" && hasPath: // as in addresses of the hub's interface; nobody is called so there
+	case org == "models" && hasPath: // as in addresses of the hub's interface; no organisation has that name
 		return Name{}, &tensorfs.FormatError{File: Prefix + s, Offset: -1, Problem: "names of models do not begin with models/", Advice: "write it as " + Prefix + text[len("models/"):]}
 	case !plainPath(n.Repository) || strings.Contains(n.Repository, "--"),
 		selects && n.Select.Word == "" && !plainPath(n.Select.Path), n.Select.Word != "" && !tensorfs.ValidName(n.Select.Word):
@@ -113,7 +113,7 @@ func (n Name) String() string {
 	}
 }
 
-// download returns the command that downloads what the name says, for a message.
+// download returns the command that downloads the model, for a message.
 func (n Name) download() string {
 	s := "hf download " + shellWord(n.Repository)
 	switch {
