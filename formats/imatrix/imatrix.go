@@ -22,9 +22,9 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 )
 
-// Matrix is an importance matrix. It reads the data that it was made of.
+// Matrix is an importance matrix. It reads its data on demand.
 type Matrix struct {
-	File    string // what it is called, for who reads of it; not set by Open
+	File    string // name for messages; not set by Open
 	Dataset string // that it was measured with, "" if the file does not say it
 	Chunks  uint32 // how much of it
 	entries map[string]entry
@@ -47,8 +47,8 @@ const (
 // Len returns for how many tensors there are values.
 func (m *Matrix) Len() int { return len(m.entries) }
 
-// Values returns how many values there are of a tensor, 0 without it: those of all columns of its first expert, then of the
-// next.
+// Values returns how many values a tensor has, 0 without it: all columns of its first
+// expert, then of the next.
 func (m *Matrix) Values(tensor string) int64 {
 	e := m.entries[tensor]
 	return e.each * int64(len(e.counts))
@@ -77,7 +77,8 @@ func (m *Matrix) Read(tensor string, first, n int64) ([]float32, error) {
 	return values, nil
 }
 
-// check reads all values, of which none may be infinite or no number. llama-quantize takes negative ones.
+// check reads all values. It refuses infinite values and NaN. llama-quantize takes negative
+// ones.
 func (m *Matrix) check() error {
 	const most = 1 << 16 // values at once
 	for _, tensor := range slices.Sorted(maps.Keys(m.entries)) {
