@@ -1,6 +1,6 @@
-// Package library finds the models of an Ollama store, of the Hugging Face cache, or
-// below a folder of this machine. It gives them names and says where they are and
-// whether they have changed. It opens none of them.
+// Package library finds the models of an Ollama store, of the Hugging Face cache, or below
+// a local folder. It names and locates them and reports whether they have changed. It opens
+// none of them.
 //
 // A [Library] is looked through once, and again where the mtime of a directory moved.
 // Its [List] never changes; another one takes its place.
@@ -11,6 +11,6 @@
 //	hf:      ORG/NAME   ORG/NAME@REF   ORG/NAME@0123456789ab   ORG/NAME/F16/big
 //	folder   sub/model   sub/set   sub/directory
 //
-// Each part of a name is escaped as the names of tensors are, so it is the name of a
-// file whatever the model is called.
+// Each part of a name is escaped like the names of tensors, so every model's name is a
+// valid file name.
 package library

@@ -24,7 +24,7 @@ const (
 	config      = "config.json"
 )
 
-// isWeights reports whether a name is that of a file with tensors.
+// isWeights reports whether a name belongs to a file with tensors.
 func isWeights(name string) bool {
 	return strings.HasSuffix(name, ggufSuffix) || strings.HasSuffix(name, tensors)
 }
@@ -99,8 +99,9 @@ func Below(dir string, o Options) []*Model {
 	return slices.DeleteFunc(l.Now().Models, func(m *Model) bool { return !strings.Contains(m.Rel, "/") && m.files != nil })
 }
 
-// Several returns an error if a model that was opened by the path of a directory is the
-// one at its top, and others are below: it is a library, and nobody said which one.
+// Several returns an error if a model that was opened by the path of a directory is the one
+// at its top, and more models are below: the directory is a library, and the choice is
+// ambiguous.
 func Several(path string, m *tensorfs.Model, o Options) error {
 	if m.Format != "gguf" || !source.HasDir(path) || Single(path, o) {
 		return nil
@@ -131,9 +132,8 @@ func (s *search) model(root, rel string) *Model {
 	return &Model{Call: filepath.Join(root, rel), Root: root, Rel: rel, foreign: s.foreign}
 }
 
-// below finds the models in a directory, which is not one itself, and those in
-// the directories there. Their names begin with parts, and call says how a path is
-// named.
+// below finds the models in a directory that is not a model itself, and in its
+// subdirectories. Their names begin with parts, and call names a path for messages.
 func (s *search) below(root, rel string, parts []string, call func(rel string) string) {
 	dir := filepath.Join(root, rel)
 	entries, err := s.dir(dir, matters)

@@ -27,11 +27,11 @@ var Forms = []string{"gguf", "lmstudio", "hf"}
 // Placed is a model in such a library.
 type Placed struct {
 	*Model
-	// At is the path of its file, or of its directory in the form hf; Tower that of the
-	// file of its vision tower, "" without one.
+	// At is the path of its file, or of its directory in the form hf; Tower the path of its
+	// vision tower's file, "" without one.
 	At, Tower string
-	// Reason says why it is not there; "" where it is. It follows from the names of files and
-	// from the class that config.json names: nothing is opened for it.
+	// Reason explains why the form is missing; "" if it is not. It follows from the names
+	// of files and from the class that config.json names, without opening the model.
 	Reason string
 }
 
@@ -109,7 +109,7 @@ func publisherOf(l *Library, m *Model, form string) (publisher, name string) {
 const (
 	isGGUF = iota
 	isDirectory
-	isTensors // a safetensors file alone
+	isTensors // only a safetensors file
 	isBlobs   // tensors in a store of Ollama
 )
 
@@ -124,7 +124,7 @@ type seenModel struct {
 // Seen remembers what was read of the files of models, as long as they are the same.
 type Seen struct {
 	mu     sync.Mutex
-	models map[string]seenEntry // by where they are
+	models map[string]seenEntry // by their paths
 }
 
 type seenEntry struct {
@@ -155,7 +155,7 @@ func look(m *Model) (x seenModel) {
 	case len(m.files) > 0 && strings.HasSuffix(m.files[0], ggufSuffix):
 		entries, _ := list(filepath.Dir(m.files[0]), entry.isFile)
 		tower, err := pick.Projector(files(entries))
-		return seenModel{kind: isGGUF, tower: err == nil && tower != ""} // of several nobody knows which
+		return seenModel{kind: isGGUF, tower: err == nil && tower != ""} // with several towers the choice is ambiguous
 	case len(m.files) > 0:
 		return seenModel{kind: isTensors}
 	}
@@ -174,8 +174,8 @@ func look(m *Model) (x seenModel) {
 	return x
 }
 
-// classOf is the first class that a config.json names, and without one the first that is described
-// of its model_type, or that type itself; "" where it says neither.
+// classOf is the first class that a config.json names. Without one it is the first class
+// that is described for its model_type, or that type itself; "" if both are missing.
 func classOf(text []byte) string {
 	var about struct {
 		Architectures []string `json:"architectures"`
@@ -196,7 +196,7 @@ func classOf(text []byte) string {
 	return about.ModelType
 }
 
-// isTokenizer reports whether a file is one of those that tokens are read from.
+// isTokenizer reports whether tokens can be read from a file of that name.
 func isTokenizer(name string) bool {
 	return slices.Contains([]string{"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "spiece.model", "sentencepiece.bpe.model"}, name)
 }
@@ -212,7 +212,7 @@ func lookAtManifest(file string) seenModel {
 	}
 	x := seenModel{kind: isBlobs, tokenizer: true}
 	if err != nil || json.Unmarshal(text, &about) != nil {
-		return seenModel{kind: isGGUF} // opening it says what is wrong
+		return seenModel{kind: isGGUF} // opening it reports what is wrong
 	}
 	for _, l := range about.Layers {
 		switch l.Type {
@@ -225,7 +225,7 @@ func lookAtManifest(file string) seenModel {
 	return x
 }
 
-// supported finds a class in the table of what is made, nil where it is not.
+// supported finds a class in the table of conversions, nil if it is not there.
 func supported(class string) *architectures.Supported {
 	all := architectures.Support()
 	i, ok := slices.BinarySearchFunc(all, class, func(s architectures.Supported, class string) int { return strings.Compare(s.Class, class) })
@@ -235,7 +235,7 @@ func supported(class string) *architectures.Supported {
 	return &all[i]
 }
 
-// reason says why a model is not in a form, "" where it may be.
+// reason explains why a model is not in a form, "" if it may be.
 func (x seenModel) reason(form string) string {
 	switch {
 	case x.kind == isTensors:

@@ -19,12 +19,11 @@ const (
 	maxDepth = 8
 )
 
-// Options say how a library is looked through. The zero value is the default.
+// Options configure how a library is searched. The zero value is the default.
 type Options struct {
-	// Skip reports whether a device, as the table of mounts shows it, is to be left
-	// alone; nil for none. It is asked about devices that are not the library's own:
-	// what tensorfs mounted shows models a second time, and may be served by the very
-	// process that looks.
+	// Skip reports whether to ignore a device, as the table of mounts shows it. May be nil.
+	// It decides about devices that are not the library's own: mounts of tensorfs show
+	// models a second time, and may be served by the very process that looks.
 	Skip func(device string) bool
 	// Every is how long a look at the library counts as fresh; 0 for half a second.
 	Every time.Duration
@@ -54,7 +53,7 @@ type Library struct {
 // kind is a way to keep models.
 type kind struct {
 	find   func(s *search, place string)
-	deeper bool // of two names, one of which begins with the other, the longer one yields
+	deeper bool // if one name begins with the other, the longer one yields
 }
 
 // open looks through a library for the first time.

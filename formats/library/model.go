@@ -23,7 +23,7 @@ type Model struct {
 	Rel  string // the model in it, with slashes: a file, its directory, or a manifest in a store
 
 	files []string // what it consists of, absolute; for a directory's, nil
-	text  bool     // its file says all that there is to know, as a manifest does
+	text  bool     // its file is a complete description, like a manifest
 
 	mu      sync.Mutex
 	stamp   stamp  // of a text
@@ -68,8 +68,8 @@ func (m *Model) Identity() (id string, modified time.Time, err error) {
 	return hex.EncodeToString(h.Sum(nil)), modified, nil
 }
 
-// StoredBytes returns the size of a model that is one GGUF file, of a version that llama.cpp
-// reads: any other is written anew for it, and has another size then.
+// StoredBytes returns the size of a model that is one GGUF file, of a version that
+// llama.cpp reads. Any other model is converted for llama.cpp and has another size then.
 func (m *Model) StoredBytes() (int64, bool) {
 	if m.text || len(m.files) != 1 || !strings.HasSuffix(m.files[0], ggufSuffix) {
 		return 0, false

@@ -2,17 +2,17 @@ package library
 
 // candidate is a model with the names that it may have, the best first.
 type candidate struct {
-	model *Model // nil where it can have none
+	model *Model // nil if it can have none
 	names []string
 	at    int // of names
 }
 
 func (c *candidate) name() string { return c.names[c.at] }
 
-// settle chooses names so that no one is another's, or the beginning of another's.
-// Of two that are the same both yield; of two of which one begins with the other,
-// the longer one where deeper is set and otherwise the shorter one, or the other of
-// the two where that one has no further name. It returns the models that get none.
+// settle chooses names so that no name equals another or the beginning of another. Two
+// equal names both yield. If one name begins with the other, the longer one yields if
+// deeper is set, otherwise the shorter one; if that one has no further name, the other
+// yields. It returns the models that get no name.
 func settle(all []*candidate, deeper bool) (dropped []*Model) {
 	for yield(all, deeper) {
 	}

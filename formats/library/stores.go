@@ -24,8 +24,9 @@ const LMStudio = environ.LMStudio
 // Stores are the names of the stores of other programs.
 var Stores = []string{ollama.Prefix, hub.Prefix, LMStudio}
 
-// Open looks through the library that a user names: "ollama:", "hf:", "lmstudio:" or a folder,
-// which may also be a store. The error is [fs.ErrNotExist] where it is not there.
+// Open looks through the library that a user names: "ollama:", "hf:", "lmstudio:" or a
+// folder, which may also be a store. The error is [fs.ErrNotExist] if the library does not
+// exist.
 func Open(name string, o Options) (*Library, error) {
 	switch name {
 	case ollama.Prefix:
@@ -86,7 +87,7 @@ func kindOf(dir string) *kind {
 	if source.HasDir(filepath.Join(dir, manifests)) && source.HasDir(filepath.Join(dir, "blobs")) {
 		return ollamaStore
 	}
-	entries, _ := list(dir, func(e entry) bool { _, ok := hub.Repository(e.name); return ok }) // Open says why it cannot be read
+	entries, _ := list(dir, func(e entry) bool { _, ok := hub.Repository(e.name); return ok }) // Open reports why it cannot be read
 	if len(entries) > 0 {
 		return hubCache
 	}
@@ -119,8 +120,8 @@ var ollamaStore = &kind{deeper: true, find: func(s *search, place string) {
 	})
 }}
 
-// lmStudio finds the models in the folder of LM Studio, PUBLISHER/NAME/FILE. They are called as
-// LM Studio does, with the file where there are several.
+// lmStudio finds the models in the folder of LM Studio, PUBLISHER/NAME/FILE. They have LM
+// Studio's names, with the file's name if there are several.
 var lmStudio = &kind{find: func(s *search, place string) {
 	s.below(place, ".", nil, func(rel string) string { return LMStudio + rel })
 	beside := map[string]int{}
@@ -163,7 +164,7 @@ func escape(parts []string) []string {
 //
 // A snapshot with several models is a directory with them.
 var hubCache = &kind{find: func(s *search, place string) {
-	entries, _ := s.dir(place, func(e entry) bool { _, ok := hub.Repository(e.name); return ok }) // without any, there are none
+	entries, _ := s.dir(place, func(e entry) bool { _, ok := hub.Repository(e.name); return ok }) // an unreadable folder counts as empty
 	for _, e := range entries {
 		if s.more {
 			return
@@ -195,8 +196,8 @@ func (s *search) repository(at, repository string) {
 	}
 }
 
-// snapshot finds the models of a snapshot in the folder of its repository. A model
-// whose name is taken is called by its commit.
+// snapshot finds the models of a snapshot in the folder of its repository. If the name of a
+// model is taken, the commit becomes part of it.
 func (s *search) snapshot(at string, n hub.Name, commit string) {
 	rel := path.Join("snapshots", commit)
 	entries, _ := s.dir(filepath.Join(at, rel), matters) // without any, there is no model

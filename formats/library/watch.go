@@ -66,7 +66,7 @@ type seen struct {
 	stamp   stamp
 	at      time.Time // when it was read
 	unsure  bool      // it has a link that leads to no file yet, or could not be read
-	foreign bool      // it was left alone
+	foreign bool      // it was skipped
 	entries []entry   // of a directory, sorted by name
 	text    []byte    // of a file
 	err     error
@@ -74,7 +74,7 @@ type seen struct {
 
 // watch reads directories and small files, and remembers them until they change.
 type watch struct {
-	skip   func(device string) bool // devices that are left alone
+	skip   func(device string) bool // reports the devices to skip
 	before map[string]*seen         // when it was looked through last
 	now    map[string]*seen
 	device string // of the library
@@ -107,7 +107,7 @@ func (w *watch) stampOf(path string) stamp {
 	return s
 }
 
-// foreign reports whether a path is on a device that is to be left alone.
+// foreign reports whether a path is on a device to skip.
 func (w *watch) foreign(path string) bool {
 	if w.skip == nil {
 		return false
@@ -139,7 +139,7 @@ func (w *watch) read(path string, read func(s *seen)) *seen {
 	return s
 }
 
-// dir lists a directory: all of it that matters, if matters says what does.
+// dir lists the entries of a directory, or only the ones that matter reports.
 func (w *watch) dir(path string, matters func(e entry) bool) ([]entry, error) {
 	s := w.read(path, func(s *seen) { s.entries, s.err = list(path, matters) })
 	return s.entries, s.err
@@ -176,7 +176,7 @@ func (w *watch) text(path string) []byte {
 	return w.read(path, func(s *seen) { s.text, s.err = readText(path, maxText) }).text
 }
 
-// errLongText says that a file is longer than what readText reads.
+// errLongText is the error about a file that is too long for readText.
 var errLongText = errors.New("not a small file")
 
 // readText reads a regular file of at most limit bytes. It never waits for a FIFO.
