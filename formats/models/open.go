@@ -156,7 +156,8 @@ func (c *Checked) laidOut(m *tensorfs.Model, listed bool) *Model {
 	return &Model{m, opts, sync.OnceValue(func() *tree.Tree { return tree.New(m, opts) })}
 }
 
-// WrongImportance is the error of an importance matrix that was not made of the model.
+// WrongImportance is the error about an importance matrix that was computed from another
+// model.
 func (c *Checked) WrongImportance(m *tensorfs.Model) error {
 	if why := whole.WrongImportance(m, c.Tree.Whole); why != "" {
 		return fmt.Errorf("--imatrix %s: %s; name one that llama-imatrix made of this model", shown(c.options.Imatrix), why)

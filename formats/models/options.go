@@ -26,15 +26,15 @@ import (
 
 // Options say what is asked of a model. The zero value asks for the model as it is stored.
 type Options struct {
-	// Files says how the model's files are found and read. With Formats of a Client of package
-	// formats/remote they may be on servers.
+	// Files configures how the model's files are found and read. With Formats of a Client
+	// of package formats/remote they may be on servers.
 	Files formats.Options
 	// Library is about the folders that are searched to tell a model from a folder of models.
 	Library library.Options
 	// Top takes the model at the top of a folder even if more models are below it.
 	Top bool
 
-	Views []string // names of views, as --views; nil for the default
+	Views []string // names of views, as --views; nil means the default
 	I2S   string   // --i2s
 	// LoRA are adapters, applied in order, as --lora: ADAPTER or ADAPTER:SCALE. See
 	// [formats.CutScale].
@@ -43,7 +43,7 @@ type Options struct {
 	Convert
 }
 
-// Convert says what gguf/, hf/ and mlx/ of a model contain. Each field is the value of the
+// Convert selects the contents of gguf/, hf/ and mlx/. Each field is the value of the
 // command's flag of that name; an empty one was not given.
 type Convert struct {
 	GGUFType    string   // --gguf-type, such as "q4_k_m"

@@ -168,8 +168,8 @@ func (c *Checked) TowerFile(m *tensorfs.Model) (_ tensorfs.Data, note string, er
 	return d, "", err
 }
 
-// towerFits reports whether a vision tower that stands beside a model may be the model's: it
-// ends in the width of the embeddings.
+// towerFits reports whether a vision tower found beside a model may be the model's: its
+// output is as wide as the embeddings.
 func towerFits(m, tower *tensorfs.Model) bool {
 	width := int64(-1)
 	for _, meta := range m.Metadata {
