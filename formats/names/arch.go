@@ -34,9 +34,9 @@ var archs = sync.OnceValue(func() *archTable {
 	return t
 })
 
-// Arch returns GGUF's name of an architecture from what a config.json says:
-// architectures[0], the more exact of the two, and model_type. Either may be
-// empty. The result is empty where neither is known.
+// Arch returns GGUF's name of an architecture from two fields of config.json:
+// architectures[0], the more exact of the two, and model_type. Either may be empty. The
+// result is empty if neither is known.
 func Arch(architecture, modelType string) string {
 	if a, ok := archs().class[architecture]; ok {
 		return a
@@ -71,10 +71,9 @@ func Reordered(arch, name string) bool {
 	return ok && (param == ".weight" || param == ".bias") && archs().reordered[[2]string{arch, stem}]
 }
 
-// Apart returns why the tensor of that canonical name, which joins several, does
-// not hold the rows of its parts back to back in a Hugging Face file of an
-// architecture; "" where it does. shape is that of its numbers, dim the width of
-// the model's hidden state, 0 where it is not known.
+// Apart returns why the joined tensor of that canonical name does not hold the rows of its
+// parts back to back in a Hugging Face file of an architecture; "" if it does. shape is the
+// shape of its numbers, dim the width of the model's hidden state, 0 if it is unknown.
 //
 // Stacks of experts are stored in both orders, [E, 2F, dim] and [E, dim, 2F], by
 // different releases of the same program: for these the shape decides.

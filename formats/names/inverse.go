@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Spellings returns how files of GGUF, or of Hugging Face, may spell a canonical name,
-// in the order of the tables, those of one parameter alone last, and without wrappers. Both
-// have {n} and {e} in the place of numbers, and the last part of a parameter:
+// Spellings returns how files of GGUF, or of Hugging Face, may spell a canonical name: in
+// the order of the tables, spellings of a single parameter last, without wrappers. Both
+// have {n} and {e} for numbers, and the last part of a parameter:
 // "layers.{n}.attention.q.weight".
 func Spellings(layout Layout, canonical string) (list []string) {
 	end := param([]byte(canonical))
@@ -22,14 +22,14 @@ func Spellings(layout Layout, canonical string) (list []string) {
 	return list
 }
 
-// named is a line in a list of those of one canonical name.
+// named is an entry in the list of lines for one canonical name.
 type named struct {
 	line
 	next *named
 }
 
-// inverse has the first line of each canonical name. The lines are copied: reading
-// spellings and looking for names happen at the same time.
+// inverse has the first line of each canonical name. The lines are copied: spellings are
+// read while names are looked up.
 var inverse = sync.OnceValue(func() map[string]*named {
 	first := make(map[string]*named, 1000)
 	list := spellingLines()

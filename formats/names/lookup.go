@@ -190,7 +190,7 @@ func (m *mapper) try(group string, w wrapper, self int32, nums ...span) (string,
 	return "", false
 }
 
-// param is the end of a name that {s} stands for, "" in other names.
+// param returns the end of a name that {s} matches, "" without one.
 func param(name []byte) string {
 	for _, end := range params {
 		if len(name) >= len(end) && string(name[len(name)-len(end):]) == end {
@@ -268,7 +268,7 @@ func withoutInner(name string) string {
 // both of these; they are empty if it left nothing.
 func Leftover(source string) (name, before, inner string) {
 	name = source
-	for _, w := range slices.Backward(wrappers()) { // the longest of those that begin alike is last
+	for _, w := range slices.Backward(wrappers()) { // of wrappers with the same beginning the longest is last
 		if rest, found := strings.CutPrefix(source, w.from); found && w.leftover {
 			name, before = rest, w.from
 			break

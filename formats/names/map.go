@@ -2,7 +2,7 @@ package names
 
 import "fmt"
 
-// Layout says whose naming scheme a source uses.
+// Layout is the naming scheme of a source.
 type Layout int
 
 // The layouts. Ollama is HF with the companions and components of Ollama's
@@ -27,13 +27,13 @@ type Result struct {
 	// Role is what a companion is to its module: "scales", "biases", ...
 	// It is empty for other tensors and for companions that kept their source name.
 	Role string
-	// Stem is the canonical name of the module, without a last part: that of
-	// "layers.0.ffn.up.weight" and of its companion "layers.0.ffn.up.scales" is
-	// "layers.0.ffn.up". It is empty for biases and where Mapped is false.
+	// Stem is the canonical name of the module, without a last part:
+	// "layers.0.ffn.up.weight" and its companion "layers.0.ffn.up.scales" both have the
+	// stem "layers.0.ffn.up". It is empty for biases and if Mapped is false.
 	Stem string
 	// Mapped tells a canonical name from an escaped one.
 	Mapped bool
-	// Reason says why another tensor has the name that this one should have; empty
+	// Reason explains why another tensor has the name that this one should have; empty
 	// otherwise. Text from the file is quoted.
 	Reason string
 }
@@ -124,8 +124,8 @@ func (m *mapper) keep(r *Result, i int32, taken map[string]int32) {
 		}
 		r.Name += "~" + digest(name)[:8]
 		if _, ok := taken[r.Name]; ok {
-			// Two long names with one beginning and the same 64 bits of hash:
-			// nobody has them by accident. The whole hash tells them apart.
+			// Two long names with one beginning and the same 64 bits of hash do not occur
+			// by accident. The whole hash tells them apart.
 			r.Name = "~" + digest(name)
 		}
 	}

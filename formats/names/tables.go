@@ -18,10 +18,10 @@ var spellingFiles = []string{
 	"rwkv", "layer", "vision", "projector", "audio", "rest",
 }
 
-// rule says what one spelling means.
+// rule is the meaning of one spelling.
 type rule struct {
 	canonical string     // with {n} and {e}, and {s} if the spelling has it
-	when      *condition // nil for always
+	when      *condition // nil means always
 	next      *rule      // another rule of the same spelling, tried after this one
 }
 
@@ -31,8 +31,8 @@ type condition struct {
 	args []string
 }
 
-// spellings are the rules of one ecosystem. Keys have {n} and {e} in place of
-// numbers, and {s} in place of weight and bias where the line is for both.
+// spellings are the rules of one ecosystem. Keys have {n} and {e} for numbers, and {s} for
+// weight and bias if the line is for both.
 type spellings struct {
 	rules   map[string]*rule
 	longest int // length of the longest key
@@ -46,7 +46,7 @@ var (
 	companions    = sync.OnceValue(readCompanions)
 )
 
-// params are what {s} stands for.
+// params are the words that {s} matches.
 var params = [...]string{"weight", "bias"}
 
 // lines yields the lines of a table except comments and empty lines. A table that
