@@ -20,13 +20,13 @@ type blobs struct {
 	files map[digest]source.File
 	order []source.File
 
-	colons map[digest]bool // blobs that are called sha256:HEX
+	colons map[digest]bool // blobs with the file name sha256:HEX
 }
 
-// name returns what a digest's blob is called in the store.
+// name returns the path of a digest's blob in the store.
 func (d digest) name() string { return path.Join(blobsDir, d.file()) }
 
-// name returns what a digest's blob is called in this store: sha256-HEX, or sha256:HEX in a
+// name returns the path of a digest's blob in this store: sha256-HEX, or sha256:HEX in a
 // store that was last used before February 2024.
 func (b *blobs) name(d digest) string {
 	if b.colons[d] {
@@ -79,7 +79,7 @@ func refetch(err error) error {
 	return err
 }
 
-// open opens a layer's blob and checks that it has the size that the manifest says.
+// open opens a layer's blob and checks that its size equals the manifest's.
 func (b *blobs) open(l *layer) (source.File, error) {
 	f, err := b.find(l.digest)
 	if err != nil {
@@ -94,7 +94,7 @@ func (b *blobs) open(l *layer) (source.File, error) {
 	return f, nil
 }
 
-// sized returns an error unless a layer's blob has the size that the manifest says.
+// sized returns an error unless the size of a layer's blob equals the manifest's.
 func (b *blobs) sized(l *layer, size int64) error {
 	if size == l.size {
 		return nil

@@ -37,7 +37,8 @@ var chats = sync.OnceValue(func() []chat {
 // templates that differ in length have other edits besides.
 const otherwise = 64
 
-// chatOf returns how a chat template chats, nil where Ollama would not know it.
+// chatOf returns Ollama's description of a chat template, nil if Ollama would not recognise
+// it.
 func chatOf(template string) *chat {
 	all, letters := chats(), utf8.RuneCountInString(template)
 	has := func(mark string) bool { return strings.Contains(template, mark) }

@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// modelConfig is a config.json of the model or of one of its components. A nil
-// modelConfig says nothing.
+// modelConfig is a config.json of the model or of one of its components. A nil modelConfig
+// is empty.
 type modelConfig struct {
 	root   jsonobj.Object
 	quant  *assemble.Settings // for the whole model or component; nil without any

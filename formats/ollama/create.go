@@ -22,19 +22,19 @@ type Weights struct {
 	File   *gguf.File
 	Digest string // sha256:HEX
 	Size   int64
-	From   string // what a manifest says of its origin: the path of the blob, or the name of a model
-	Kind   string // as [Kept] has it; "" where the file says what it is
+	From   string // for the manifest: the path of the blob, or the name of a model
+	Kind   string // a kind of [Kept]; "" if it follows from the file
 }
 
-// Kept is a layer of an Ollama model that another one, which is made of it, keeps. Kind is
-// its media type after "application/vnd.ollama.image.".
+// Kept is a layer of an Ollama model that a model derived from it keeps. Kind is its media
+// type after "application/vnd.ollama.image.".
 type Kept struct {
 	Kind string
 	Text []byte
 	From string
 }
 
-// Text is a blob that is no file of weights.
+// Text is a blob without weights.
 type Text struct {
 	Digest string // sha256:HEX
 	Bytes  []byte
@@ -45,7 +45,7 @@ type Text struct {
 type Created struct {
 	Texts    []Text
 	Manifest []byte
-	Chat     string // Ollama's name of how the model chats; "" where it has a template of its own, or none that Ollama knows
+	Chat     string // Ollama's name of the chat format; "" if the model has a template of its own, or a template that Ollama does not know
 }
 
 // written is a layer in a manifest, its fields in Ollama's order.
@@ -56,7 +56,7 @@ type written struct {
 	From      string `json:"from,omitempty"`
 }
 
-// image is what the config's blob says of a model, its fields in Ollama's order.
+// image is the content of a config's blob, its fields in Ollama's order.
 type image struct {
 	Format       string   `json:"model_format"`
 	Family       string   `json:"model_family"`
@@ -66,7 +66,7 @@ type image struct {
 	Renderer     string   `json:"renderer,omitempty"`
 	Parser       string   `json:"parser,omitempty"`
 	Requires     string   `json:"requires,omitempty"`
-	Architecture string   `json:"architecture"` // always that of Docker images of its servers
+	Architecture string   `json:"architecture"` // always the architecture of Docker images of its servers
 	OS           string   `json:"os"`
 	RootFS       rootFS   `json:"rootfs"`
 }
@@ -82,10 +82,10 @@ const (
 	mediaConfig   = "application/vnd.docker.container.image.v1+json"
 )
 
-// Create returns the model of these weights, the language model first. It keeps the layers of
-// another model; where there are none, it has the template and the stop words that Ollama
-// knows for the chat template of the weights. was is what that other model's config says,
-// by keys of which renderer, parser and requires are kept.
+// Create returns the model of these weights, the language model first. It keeps the layers
+// of another model. Without kept layers it adds the template and the stop words that Ollama
+// knows for the chat template of the weights. was looks up keys in the other model's
+// config; renderer, parser and requires are kept.
 func Create(weights []Weights, kept []Kept, was func(key string) string) (*Created, error) {
 	c := &creation{image: image{Architecture: "amd64", OS: "linux", RootFS: rootFS{Type: "layers"},
 		Renderer: was("renderer"), Parser: was("parser"), Requires: was("requires")}}
@@ -171,7 +171,7 @@ func (c *creation) addWeights(w *Weights, chats bool) {
 	}
 }
 
-// addParams adds run options, which Ollama writes anew: its keys are sorted.
+// addParams adds run options as Ollama writes them: its keys are sorted.
 func (c *creation) addParams(text []byte) error {
 	var params map[string]any
 	if err := json.Unmarshal(text, &params); err != nil {
@@ -191,7 +191,7 @@ func architectureOf(f *gguf.File) string {
 	return "unknown"
 }
 
-// weightsKind is what a GGUF file is to a model, by what it says of itself.
+// weightsKind is the role of a GGUF file in a model, by its own metadata.
 func weightsKind(f *gguf.File) layerKind {
 	architecture := architectureOf(f)
 	blocks := func(key string) uint32 { n, _ := f.Value(architecture + "." + key).(uint32); return n }
@@ -221,7 +221,7 @@ func count(n uint64) string {
 	for _, unit := range []struct {
 		size   float64
 		letter string
-		digits int // after the point, where it is no whole number
+		digits int // after the point, unless it is a whole number
 	}{{1e9, "B", 1}, {1e6, "M", 2}, {1e3, "K", 0}} {
 		if x := float64(n) / unit.size; x >= 1 {
 			if x == math.Floor(x) {
@@ -260,8 +260,8 @@ func BlobName(digest string) (string, error) {
 }
 
 // KeptLayers returns the layers of an Ollama model that are neither weights nor files of
-// another format, and what its config says. name is the model's, as a layer of another model
-// says where it is from.
+// another format, and a function that looks up keys of its config. name is the model's
+// name, which layers of a derived model record as their origin.
 func KeptLayers(m *tensorfs.Model, name string) (kept []Kept, was func(key string) string, err error) {
 	config := map[string]string{}
 	for _, meta := range m.Metadata {
@@ -300,7 +300,7 @@ const Projector = "projector.gguf"
 // [Projector], by its name below source/.
 type OtherWeight struct{ Name, Kind string }
 
-// OtherWeights returns those of a model: further projectors, adapters, and a draft model.
+// OtherWeights returns a model's further weights: projectors, adapters, and a draft model.
 func OtherWeights(m *tensorfs.Model) (list []OtherWeight) {
 	for _, s := range m.Sources {
 		kind, _, _ := strings.Cut(s.Name, ".")

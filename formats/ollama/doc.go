@@ -15,19 +15,18 @@
 // kind before them ("adapter.layers.0.attention.q.lora_a", "draft.output.weight"),
 // the second adapter "adapter.1." and so on. So do their metadata keys.
 //
-// A model with tensor layers is a checkpoint of safetensors blobs, one tensor or
-// one group of experts in each: member.go says how tensors are named after their
-// layer and the keys of its blob. Components of a pipeline ("text_encoder/...")
-// and the draft model ("draft....") keep their prefix. Quantised weights have
-// companions:
+// A model with tensor layers is a checkpoint of safetensors blobs, one tensor or one group
+// of experts in each: member.go derives the names of tensors from their layer and the keys
+// of its blob. Components of a pipeline ("text_encoder/...") and the draft model
+// ("draft....") keep their prefix. Quantised weights have companions:
 //
 //	since February 2026    W, W.scale, W.bias, W.global_scale in one blob
 //	January 2026           layers W, W_scale, W_qbias, each with the key "data"
 //
-// The type and the group size come from the blob's metadata, from config.json or
-// from the shapes, in this order, and shapes and types must agree with them; see
-// quant.go. Where they do not, or where more than one reading is possible, the
-// stored bytes are shown and Opaque says why. Nothing is guessed.
+// The type and the group size come from the blob's metadata, from config.json or from the
+// shapes, in this order, and shapes and types must agree with them; see quant.go. If they
+// do not, or if more than one reading is possible, the stored bytes are shown and Opaque
+// gives the reason. Nothing is guessed.
 //
 // # Metadata
 //
@@ -50,6 +49,6 @@
 // path elements or with "." and "..". Of several model, template, system,
 // params and messages layers the last one counts, as for Ollama.
 //
-// Every blob stays open and mapped, because Ollama may prune it meanwhile. A blob
-// that Ollama touches has not changed.
+// Every blob stays open and mapped, because Ollama may prune it. A blob that Ollama touches
+// has not changed.
 package ollama

@@ -73,8 +73,8 @@ func (b *builder) ggufFile(i int) (*gguf.File, *assemble.Tensors, error) {
 	return f, ts, nil
 }
 
-// rename puts prefix before the names of a second file's tensors. A projector's
-// names are left as they are where they are a tower's, unless one is taken.
+// rename puts prefix before the names of a second file's tensors. A projector's tensors
+// keep their names if these are names of a tower, unless a name is taken.
 func (b *builder) rename(ts []tensorfs.Tensor, projector bool, prefix string, taken map[string]bool) {
 	inTower := func(name string) bool {
 		return slices.ContainsFunc(towers, func(t string) bool { return strings.HasPrefix(name, t) })

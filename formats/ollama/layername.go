@@ -8,9 +8,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// nameProblem says what makes a layer's or a tensor's name unfit to be told
-// from a path that leads somewhere else, "" where nothing does. Any other text
-// is fine: names become file names only after escaping, which also shortens them.
+// nameProblem explains why the name of a layer or a tensor could be mistaken for a path
+// that leads somewhere else; "" if it could not. Any other text is fine: names become file
+// names only after escaping, which also shortens them.
 func nameProblem(name string) string {
 	if name == "" {
 		return "is empty"

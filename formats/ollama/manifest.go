@@ -67,7 +67,7 @@ func parseManifest(path string, text []byte) (*manifest, error) {
 		return nil, fail("the manifest has no layers")
 	}
 	var m manifest
-	if c := raw.Config; c != nil && c.Digest != "" { // an empty digest means that there is none
+	if c := raw.Config; c != nil && c.Digest != "" { // an empty digest means that there is no config
 		l, problem := c.layer(kindConfig)
 		if problem != "" {
 			return nil, fail("the config: %s", problem)
@@ -126,8 +126,8 @@ var wanted = map[reflect.Kind]string{
 	reflect.Struct: "an object", reflect.Slice: "an array", reflect.String: "text", reflect.Int64: "an integer of 64 bits",
 }
 
-// notManifest turns an error of the JSON library into one line. It also returns
-// its offset in the text, negative if there is none.
+// notManifest turns an error of the JSON library into one line. It also returns its offset
+// in the text, negative if unknown.
 func notManifest(text []byte, err error) (off int64, problem string) {
 	const invalid = "the manifest is not valid JSON: "
 	if e, ok := errors.AsType[*json.SemanticError](err); ok && e.GoType != nil {

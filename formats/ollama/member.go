@@ -7,7 +7,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// member is a tensor of a blob and what it is called in the model.
+// member is a tensor of a blob and its name in the model.
 type member struct {
 	key    string // in the blob's header
 	source string // in the model
@@ -36,8 +36,8 @@ const keyData = "data"
 //     layer's name
 //  4. the only key is "data": that tensor, with the layer's name
 //
-// Companions come along. codes reports whether a key's tensor can hold
-// quantised codes. problem is not empty where no rule fits.
+// Companions come along. codes reports whether a key's tensor can hold quantised codes.
+// problem is empty unless no rule fits.
 func members(layer string, keys []string, codes func(key string) bool) (ms []member, problem string) {
 	if len(keys) == 0 {
 		return nil, "its blob holds no tensor"
@@ -51,7 +51,7 @@ func members(layer string, keys []string, codes func(key string) bool) (ms []mem
 	}
 	ms = make([]member, len(keys))
 	grouped := !strings.HasSuffix(layer, ".weight") && !strings.HasSuffix(layer, suffixBias) && !strings.HasSuffix(layer, suffixScale)
-	other := "" // a key that is none of the layer's
+	other := "" // a key that does not belong to the layer
 	for i, k := range keys {
 		ms[i] = member{key: k, source: k, of: companionOf(k, has, codes)}
 		if ms[i].of == "" {

@@ -34,7 +34,7 @@ func (m *missing) look(src source.FS) {
 // untagged returns the name as users write it, without its tag.
 func (n Name) untagged() string { return strings.TrimSuffix(n.String(), ":"+n.Tag) }
 
-// error says that the model does not exist, and names models that are near its name.
+// error is the error that the model does not exist; it suggests models with similar names.
 func (m *missing) error() error {
 	n := m.name
 	e := &tensorfs.FormatError{File: Prefix + n.String(), Offset: -1, Kind: fs.ErrNotExist}

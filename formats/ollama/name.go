@@ -96,7 +96,7 @@ var parts = [4]struct {
 
 func (n Name) parts() [4]string { return [4]string{n.Host, n.Namespace, n.Model, n.Tag} }
 
-// problem says what is wrong with the name, "" where it is valid.
+// problem describes what is wrong with the name, "" if it is valid.
 func (n Name) problem() string {
 	for i, s := range n.parts() {
 		rule := &parts[i]

@@ -28,7 +28,7 @@ var quantTypes = map[string]struct {
 
 // module is a weight stored as codes, with its companions.
 type module struct {
-	weight, scale, bias, global *tensorfs.Tensor // scale is nil where the metadata says quantised and there is none
+	weight, scale, bias, global *tensorfs.Tensor // scale is nil if the metadata declares the tensor quantised but the scale is missing
 	path                        string           // in config.json
 	kind                        string           // quant_type of the metadata, "" without one
 	group                       string           // group_size of the metadata

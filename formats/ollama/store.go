@@ -74,7 +74,7 @@ func noStore(path string) error {
 type located struct {
 	store *Store
 	name  string      // of the manifest in the store
-	file  source.File // nil where it is not open yet
+	file  source.File // nil until it is opened
 }
 
 // locate finds the manifest of a name in the first store that has it. The caller
@@ -144,9 +144,9 @@ func find(src source.FS, n Name) (string, source.File, error) {
 		tensorfs.Printable(strings.TrimPrefix(found[0], manifests+"/")), tensorfs.Printable(strings.TrimPrefix(found[1], manifests+"/")))
 }
 
-// Locate finds the store that a manifest belongs to, and its name there: the
-// nearest directory above it that is called manifests and has blobs beside it.
-// The path may be a symbolic link into a store.
+// Locate finds the store that a manifest belongs to, and its name there: the nearest
+// directory above it that is named manifests and has blobs beside it. The path may be a
+// symbolic link into a store.
 func Locate(file string) (dir, name string, ok bool) {
 	abs, real, err := source.Abs(file)
 	if err != nil {
@@ -194,9 +194,9 @@ func display(name string) string {
 // maxManifest is far above what Ollama writes: 80,000 layers.
 const maxManifest = 16 << 20
 
-// Find returns the name under which a store has a model: the one that is asked for, or the
-// only one that differs from it in case alone, as Ollama takes such names for the same. The
-// error is fs.ErrNotExist where it has none.
+// Find returns the name under which a store has a model: the requested name, or the only
+// one that differs from it only in case, because Ollama treats such names as equal. The
+// error is fs.ErrNotExist if the store does not have the model.
 func Find(store fs.FS, n Name) (Name, error) {
 	name, f, err := find(source.Of(store), n)
 	if f != nil {

@@ -44,7 +44,7 @@ func newTensorBlob(f *safetensors.File) *tensorBlob {
 	return b
 }
 
-// setting returns what the metadata says of the tensor of a key, or of all.
+// setting returns the metadata's value for the tensor of a key, or for all tensors.
 func (b *tensorBlob) setting(key, name string) string {
 	if own, ok := b.meta[key+"."+name]; ok {
 		return own
@@ -171,7 +171,7 @@ func (b *builder) pair(origins []layerTensor) {
 		}
 		e.owned = true
 	}
-	// find returns the tensor of a name where ok says so, and makes it a companion.
+	// find returns the tensor of a name if ok accepts it, and makes it a companion.
 	find := func(source string, ok func(e *layerTensor) bool) *tensorfs.Tensor {
 		i, found := b.tensors.Find(source)
 		if !found || !ok(&origins[i]) {

@@ -78,8 +78,7 @@ func (b *builder) readConfig(l *layer, component string) error {
 	return nil
 }
 
-// readTexts reads the layers of text into the metadata. Those that are JSON stay
-// JSON.
+// readTexts reads the layers of text into the metadata. JSON stays JSON.
 func (b *builder) readTexts() error {
 	for i := range b.manifest.layers {
 		l := &b.manifest.layers[i]
