@@ -6,8 +6,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// unpack writes the codes of a little-endian bit stream, one byte each: those from the
-// code number first on. src holds the stream.
+// unpack writes the codes of a little-endian bit stream, one byte each, beginning with the
+// code number first. src holds the stream.
 func unpack(dst, src []byte, bits int, first int64) {
 	switch {
 	case bits == 8:
@@ -91,7 +91,7 @@ func (x rowBits) codes(dst []byte, row, n, from, to int64) error {
 	return rowsOf(dst, buf.b, n, wide, 4*words, x.bits, from*bits-start*32)
 }
 
-// rowsOf unpacks n rows of codes, each out of so many bytes, of which the first skip bits
+// rowsOf unpacks n rows of codes, each stored in bytes bytes. The first skip bits of a row
 // belong to codes before.
 func rowsOf(dst, src []byte, n, wide, bytes int64, bits int, skip int64) error {
 	for i := range n {
@@ -116,8 +116,8 @@ func unpackFrom(dst, src []byte, bits int, skip int64) {
 	}
 }
 
-// rowFields are rows of words, each of which holds as many whole codes as it can:
-// [N, ceil(K/p)], p codes in a word.
+// rowFields are rows of words. Each word holds as many whole codes as fit: [N, ceil(K/p)],
+// p codes in a word.
 type rowFields struct {
 	t     *tensorfs.Tensor
 	bits  int
@@ -205,8 +205,7 @@ func turn(dst, src []byte, rows, cols int) {
 	}
 }
 
-// turnedCodes are codes of which rows and columns change places: those of a row are one
-// for each row of c.
+// turnedCodes are transposed codes: row i is column i of c.
 type turnedCodes struct{ of coder }
 
 func (x turnedCodes) codes(dst []byte, row, n, from, to int64) error {

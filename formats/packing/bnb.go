@@ -9,11 +9,11 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// State is what bitsandbytes says of a module of 4 bits.
+// State is bitsandbytes's description of a module of 4 bits.
 type State struct {
 	Shape        []int64 // of the numbers
 	Block        int     // numbers with one largest value
-	NestedBlock  int     // of these values, where they are codes themselves
+	NestedBlock  int     // of these values, if they are codes themselves
 	NestedOffset float64
 	Float        tensorfs.DType // Unknown where not said
 }
@@ -27,7 +27,7 @@ type State struct {
 //	nested    F32 [blocks of absmax]: absmax = fl(table[code] * nested) + offset
 //	table     F32 [256]
 //
-// nested and table are nil where absmax is F32.
+// nested and table are nil if absmax is F32.
 func BnB4(s State, codes, absmax, values, nested, table *tensorfs.Tensor, others ...*tensorfs.Tensor) (*tensorfs.Quant, error) {
 	n, ok := tensorfs.Elements(s.Shape)
 	if !ok || len(s.Shape) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// CompressedConfig is what config.json says of a module of compressed-tensors.
+// CompressedConfig is config.json's description of a module of compressed-tensors.
 type CompressedConfig struct {
 	Bits  int  // num_bits
 	Group int  // group_size; 0 or less: one for a row
@@ -115,8 +115,8 @@ func compressed(n, k int64, c CompressedConfig, scales, groups *tensorfs.Tensor)
 	return x, hasShape(scales, n, x.groups)
 }
 
-// columns returns how many columns a matrix has: as many as its groups, or what the
-// stored shape says, or as many as fill the words.
+// columns returns how many columns a matrix has: from its groups, from the stored shape, or
+// the most that fit the words.
 func (c CompressedConfig) columns(width int64, scales, shape *tensorfs.Tensor) (int64, error) {
 	if s := scales.Shape; c.Group > 0 && len(s) == 2 && s[1] > 1 && s[1] <= maxSide && c.Group <= maxSide {
 		return s[1] * int64(c.Group), nil

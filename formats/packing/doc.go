@@ -6,13 +6,12 @@
 // integers and scales, each rounded to F32 once, as the program itself computes
 // before it rounds to the type of its scales.
 //
-// Which tensors make a module, and which config.json names the packing, stands in
-// the table of package hf. Shapes are checked at once, and values that a module's
-// shape does not follow from when numbers are read: the group of each column and
-// the stored shape.
+// The table of package hf lists which tensors make a module, and which config.json names
+// the packing. Shapes are checked at once. Values that the module's shape does not depend
+// on are checked when numbers are read: the group of each column and the stored shape.
 //
-// A read needs the bytes of its own rows and little more, however the words lie:
-// those of columns are read as strips.
+// A read needs the bytes of its own rows and little more, for every order of the words:
+// columns are read as strips.
 //
 // Layouts (N rows, K columns, a group of g columns has one scale):
 //

@@ -109,7 +109,7 @@ func MXFP4(codes, scales *tensorfs.Tensor) (*tensorfs.Quant, error) {
 	return &tensorfs.Quant{Mode: "mxfp4", Bits: 4, GroupSize: 32, Shape: shape, Scales: scales, Float: tensorfs.BF16}, nil
 }
 
-// e2m1 is the float of 4 bits, e4m3 that of 8.
+// e2m1 is the float of 4 bits, e4m3 the float of 8.
 var (
 	e2m1 = [16]float32{0, 0.5, 1, 1.5, 2, 3, 4, 6, float32(math.Copysign(0, -1)), -0.5, -1, -1.5, -2, -3, -4, -6}
 	e4m3 = func() (t [256]float32) {
@@ -173,7 +173,7 @@ func (x mxfp8) make(dst []byte, first int64) error {
 	return nil
 }
 
-// e8m0 are powers of two, of which the last is infinite.
+// e8m0 are powers of two. The last one is infinite.
 var e8m0 = func() (t [256]float32) {
 	for c := range t {
 		t[c] = float32(math.Ldexp(1, c-127))

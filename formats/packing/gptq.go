@@ -10,7 +10,7 @@ import (
 // words are the types of packed codes.
 var words = []tensorfs.DType{tensorfs.I32, tensorfs.U32}
 
-// GPTQConfig is what config.json says of a module of GPTQ's.
+// GPTQConfig is config.json's description of a module of GPTQ's.
 type GPTQConfig struct {
 	Bits   int  // 2, 3, 4 or 8
 	Group  int  // 0 or less: all columns
@@ -110,7 +110,7 @@ func (x *integers) quant(mode string, scales *tensorfs.Tensor, codes *tensorfs.T
 	return q
 }
 
-// given are those of some tensors that there are.
+// given returns the tensors that are not nil.
 func given(ts []*tensorfs.Tensor) []*tensorfs.Tensor {
 	return slices.DeleteFunc(slices.Clone(ts), func(t *tensorfs.Tensor) bool { return t == nil })
 }

@@ -13,16 +13,16 @@ import (
 type integers struct {
 	rows, cols int64
 	bits       int
-	group      int64  // columns of a scale, where no order says other
+	group      int64  // columns per scale, unless order is set
 	groups     int64  // of a row
 	codes      coder  // one byte each
 	scales     params // of rows and groups
 	zeros      params
-	order      *order  // the group of each column; nil where they are one after the other
-	stated     *stated // the shape that a tensor of the module says; nil without one
+	order      *order  // the group of each column; nil if they are one after the other
+	stated     *stated // the shape that a tensor of the module states; nil without one
 }
 
-// coder reads codes, one byte each: those of the columns [from, to) of n rows.
+// coder reads codes, one byte each: columns [from, to) of n rows.
 type coder interface {
 	codes(dst []byte, row, n, from, to int64) error
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// maker makes numbers of a module: the F32 of those from first on, which fill dst.
+// maker computes numbers of a module: len(dst) F32 values, beginning with the value number
+// first.
 type maker interface {
 	make(dst []byte, first int64) error
 }
@@ -18,10 +19,10 @@ type maker interface {
 type computed struct {
 	maker
 	width, n int64
-	of       []*tensorfs.Tensor // what they are made of
+	of       []*tensorfs.Tensor // the inputs
 }
 
-// numbersOf returns the n numbers that m makes of tensors.
+// numbersOf returns the n numbers that m computes from tensors.
 func numbersOf(m maker, n int64, of ...*tensorfs.Tensor) tensorfs.Data {
 	return &computed{m, 4, n, present(of)}
 }
@@ -56,7 +57,8 @@ func (c *computed) Check() error {
 // maxRun bounds what is made at a time, in bytes.
 const maxRun = 1 << 20
 
-// ReadAt makes whole elements in place, and those of which only a part is wanted apart.
+// ReadAt computes whole elements directly into p, and elements that p covers only in part
+// in a buffer.
 func (c *computed) ReadAt(p []byte, off int64) (int, error) {
 	n, eof := tensorfs.ClipRange(c.Size(), p, off)
 	for done := 0; done < n; {
@@ -109,7 +111,7 @@ func looked(t *tensorfs.Tensor, off, n int64, fn func(src []byte)) error {
 }
 
 // copied copies n runs of width bytes, pitch bytes apart, out of a tensor: a strip of
-// columns, of which only the strip is read where that is less than all.
+// columns. It reads only the strip if that is less than all.
 //
 //	|··|=====|·······|     first, width
 //	|··|=====|·······|     pitch: a row of the tensor
@@ -173,8 +175,8 @@ func half(h uint16) float32 {
 	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
 }
 
-// FloatOf is the type in which programs compute by scales of a type, unless the model
-// says another one.
+// FloatOf is the type in which programs compute with scales of a type, unless the model
+// specifies another one.
 func FloatOf(scales tensorfs.DType) tensorfs.DType {
 	if scales == tensorfs.F16 {
 		return tensorfs.F16

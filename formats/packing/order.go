@@ -11,14 +11,14 @@ import (
 type order struct {
 	t             *tensorfs.Tensor
 	group, groups int64
-	none          bool // -1 everywhere means that there is none
+	none          bool // -1 everywhere means that the module has no order
 
 	mu     sync.Mutex
 	loaded bool
-	at     []int32 // nil where columns have their groups one after the other
+	at     []int32 // nil if the columns' groups are one after the other
 }
 
-// load returns the groups of all columns, nil where these are one after the other.
+// load returns the groups of all columns, nil if these are one after the other.
 func (o *order) load() ([]int32, error) {
 	if o == nil {
 		return nil, nil

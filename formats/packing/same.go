@@ -10,10 +10,9 @@ import (
 // sameGroups are the groups that MLX has, the largest first.
 var sameGroups = []int64{128, 64, 32}
 
-// same returns how the numbers are a module of MLX's affine mode, code*scale + bias:
-// with bias = -zero*scale. That has all of them where the type of the scales holds the
-// biases, columns are in their order, and rows are whole groups of MLX's; nil where
-// it cannot.
+// same returns a function that returns the numbers as a module of MLX's affine mode,
+// code*scale + bias, with bias = -zero*scale. It returns nil unless the type of the scales
+// holds the biases exactly, columns are in their order, and rows are whole groups of MLX's.
 //
 //	codes    U32 [N, K*bits/32]
 //	scales   [N, K/g], each as often as a group of the packing has groups of MLX's
@@ -147,8 +146,8 @@ func (c sameScales) make(dst []byte, first int64) error {
 	return nil
 }
 
-// rounders give the bits of a number that a type of 2 bytes holds. Those of another
-// are of one near it.
+// rounders return the bits of a number in a type of 2 bytes. A number that the type does
+// not hold is rounded to one near it.
 var rounders = map[tensorfs.DType]func(v float32) uint16{
 	tensorfs.BF16: func(v float32) uint16 { return uint16(math.Float32bits(v) >> 16) },
 	tensorfs.F16: func(v float32) uint16 {

@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// stated is a tensor of a module that says the shape of its numbers, which has to be
-// what follows from the other tensors.
+// stated is a tensor of a module that states the shape of its numbers, which has to equal
+// the shape that follows from the other tensors.
 type stated struct {
 	t    *tensorfs.Tensor
 	want [2]int64
