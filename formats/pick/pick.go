@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 )
 
-// Select says which of several models is meant. At most one field is set.
+// Select selects one of several models. At most one field is set.
 type Select struct {
 	// Path is a file's or a directory's, with slashes.
 	Path string
@@ -30,7 +30,7 @@ func ParseSelect(s string) Select {
 // File reports whether the selection is the path of a file, by its suffix.
 func (s Select) File() bool { return weights(s.Path) }
 
-// weights reports whether a name is that of a file with a model's weights.
+// weights reports whether a file of that name contains a model's weights.
 func weights(name string) bool {
 	return strings.HasSuffix(name, ".gguf") || strings.HasSuffix(name, ".safetensors")
 }
@@ -50,16 +50,15 @@ func Whole(names []string) bool {
 	return slices.Contains(names, "config.json") && slices.ContainsFunc(names, isSafetensors)
 }
 
-// isSafetensors reports whether a name at the top of a listing is that of weights
-// in safetensors, or of their index.
+// isSafetensors reports whether a name at the top of a listing belongs to weights in
+// safetensors, or to their index.
 func isSafetensors(name string) bool {
 	return !strings.Contains(name, "/") && (strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".safetensors.index.json"))
 }
 
-// Model is the rule: it returns the path of the model that a listing has: "." for the directory
-// itself, otherwise a file's or, if a path was selected, a directory's. files are
-// paths with slashes, in any order. If there is none, or more than one, the
-// Refusal says so.
+// Model returns the path of a listing's model: "." for the directory itself, otherwise a
+// file or, if a path was selected, a directory. files are paths with slashes, in any order.
+// If there is no model, or more than one, the Refusal describes the problem.
 func Model(files []string, sel Select) (string, *Refusal) {
 	if sel.Path != "" {
 		return selectPath(files, sel)
@@ -105,8 +104,8 @@ func selectPath(files []string, sel Select) (string, *Refusal) {
 	return "", &Refusal{Select: sel, files: files}
 }
 
-// Choices returns the GGUF models of a listing, each once: first those that stand
-// for themselves, then those that belong to one, each sorted by path.
+// Choices returns the GGUF models of a listing, each once: first independent models, then
+// files that belong to a model, each sorted by path.
 func Choices(files []string) []Choice {
 	type set struct {
 		prefix string
@@ -143,16 +142,16 @@ func Choices(files []string) []Choice {
 	return all
 }
 
-// isSide reports whether a file of that base name, in lower case, belongs to a model: a projector,
-// or a matrix that a quantiser used. "imatrix" at another place than the start
-// says how a model was quantised.
+// isSide reports whether a file of that base name, in lower case, belongs to a model: a
+// projector, or a matrix that a quantiser used. "imatrix" elsewhere than at the start
+// describes how a model was quantised.
 func isSide(base string) bool {
 	return has(base, "mmproj", strong) || strings.HasPrefix(base, "imatrix")
 }
 
-// matching returns the choices that a word selects: those that it is the whole
-// name of, or else those in which it stands between separators, or else, as Q4_K
-// in Q4_K_M, beside underscores; models before what belongs to them.
+// matching returns the choices that a word selects: choices with that whole name, or else
+// with the word between separators, or else, as Q4_K in Q4_K_M, beside underscores. Models
+// come before the files that belong to them.
 func matching(choices []Choice, word string) (found []Choice) {
 	word = strings.ToLower(word)
 	for _, side := range []bool{false, true} {

@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// plainTypes are the types of projectors that hold the same numbers, those that are exact
-// first.
+// plainTypes are the types of projectors that hold the same numbers, exact types first.
 var plainTypes = []string{"f32", "bf16", "f16"}
 
-// Projector returns which of the files of a folder has the vision tower of its model, by
-// their names: the only GGUF file with mmproj in its name (Docker's model.mmproj is one),
-// or of several that differ in their type alone the most exact. It is "" where there is none; the error names those
-// between which it does not choose.
+// Projector returns the file in a folder with the vision tower of its model, by name: the
+// only GGUF file with mmproj in its name (Docker's model.mmproj is one), or the most exact
+// of several that differ only in their type. It is "" without one; the error names the
+// files if the choice is ambiguous.
 func Projector(files []string) (string, error) {
 	var found []string
 	stems := map[string]bool{}

@@ -13,12 +13,12 @@ import (
 // shown is how many models a Refusal lists.
 const shown = 8
 
-// Refusal says why a listing gives no model, or no single one.
+// Refusal explains why a listing has no model, or not a single one.
 type Refusal struct {
 	Select Select
 	// Choices are the GGUF models that match, or if none does, all of them.
 	Choices []Choice
-	// Several says that more than one model matches.
+	// Several reports that more than one model matches.
 	Several bool
 
 	all   []Choice // of the listing
@@ -48,8 +48,8 @@ func Nothing(files []string) *Refusal {
 	return r
 }
 
-// Problem says what is wrong in one clause. Models are called by what selects
-// them where words is set, which is shorter, otherwise by their files' names.
+// Problem describes what is wrong in one clause. If words is set, models are named by the
+// shorter words that select them, otherwise by their files.
 func (r *Refusal) Problem(words bool) string {
 	list := r.list(words)
 	switch {
@@ -91,9 +91,8 @@ func (r *Refusal) list(words bool) string {
 	return list
 }
 
-// Example selects the first of the choices, by a word where words is set and one
-// does it, or else the first directory with a model. It selects nothing where
-// there are none.
+// Example selects the first of the choices, by a word if words is set and a word is enough,
+// or else the first directory with a model. It selects nothing if there are no choices.
 func (r *Refusal) Example(words bool) Select {
 	if len(r.Choices) == 0 {
 		if len(r.parts) > 0 {
