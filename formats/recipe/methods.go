@@ -10,7 +10,7 @@ type Method struct {
 	Name string
 	// Exact is whether its numbers are mergekit's own on a CPU, bit for bit.
 	Exact   bool
-	Differs string  // where they may differ, unless Exact
+	Differs string  // why numbers may differ, unless Exact
 	base    bool    // it needs a base_model
 	least   int     // models, besides the base where it needs one
 	most    int     // the same; 0 for any number
@@ -21,7 +21,7 @@ type Method struct {
 // Param is a parameter of a method.
 type Param struct {
 	Name     string
-	Default  any // a float64 or bool; nil where there is none
+	Default  any // a float64 or bool; nil if required
 	Required bool
 }
 
@@ -61,7 +61,7 @@ func init() {
 	}
 }
 
-// names are those of the methods that are read, sorted.
+// names are the supported methods, sorted.
 func names() []string { return slices.Sorted(maps.Keys(methods)) }
 
 // param returns the parameter of that name, and whether there is one.

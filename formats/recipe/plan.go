@@ -20,7 +20,8 @@ type Shape struct {
 	Embedding, Head string
 }
 
-// Made says what a tensor of the merge is made of. Tensors share Numbers, which nobody changes.
+// Made describes the inputs of a merged tensor. Tensors share Numbers, which must not be
+// changed.
 type Made struct {
 	Name    string // as Hugging Face calls it
 	Parts   []Part // in the order of the recipe
@@ -47,7 +48,7 @@ var (
 	last  = []string{"norm", "ln_f", "lm_head", "output", "score"}
 )
 
-// tensors are those of a model by their place.
+// tensors are a model's tensors by their place.
 type tensors struct {
 	before, after []string
 	layers        map[int][]string // by the number: what follows it, sorted
@@ -92,8 +93,8 @@ func (r *Recipe) Reference() int { return max(r.Base, 0) }
 // Layer is a layer of a model.
 type Layer struct{ Model, Number int }
 
-// Layers says of each layer of the merge which one it is called after: of the base, or of the
-// first source. layers is how many a whole model has.
+// Layers returns for each layer of the merge the layer whose name it takes: of the base, or
+// of the first source. layers is the number of layers in a whole model.
 func (r *Recipe) Layers(layers int) (list []Layer) {
 	for i := range r.Slices {
 		s := &r.Slices[i]
@@ -108,7 +109,7 @@ func (r *Recipe) Layers(layers int) (list []Layer) {
 	return list
 }
 
-// like is the index in a slice of the source whose model its tensors' names are those of: the
+// like is the index in a slice of the source whose model has the same tensor names: the
 // base, or the first.
 func (r *Recipe) like(s *Slice) int {
 	return max(slices.IndexFunc(s.Sources, func(x Source) bool { return x.Model == r.Base }), 0)
@@ -117,7 +118,7 @@ func (r *Recipe) like(s *Slice) int {
 // Limits of a plan. What a recipe may repeat of the models' tensors and layers follows from how
 // many these are, so that a short recipe of a small model makes nothing large.
 const (
-	maxTensors  = 225_000 // of all models, and that a merge is made of
+	maxTensors  = 225_000 // of all models, and of a merge
 	maxRepeats  = 4       // of all tensors and layers; small models may repeat theirs more often:
 	freeTensors = 1 << 14
 	freeLayers  = 1 << 10
@@ -138,8 +139,8 @@ func CheckModels(models []Shape) error {
 	return nil
 }
 
-// Plan says what each tensor of the merge is made of, in the order of the layers. models are
-// those of r.Models.
+// Plan lists the inputs of each tensor of the merge, in the order of the layers. models are
+// the shapes of r.Models.
 func (r *Recipe) Plan(models []Shape) (list []Made, err error) {
 	if err := CheckModels(models); err != nil {
 		return nil, err
@@ -211,7 +212,7 @@ type value struct {
 	of   any
 }
 
-// layers adds those of a slice, whose first is the layer number at of the merge.
+// layers adds the layers of a slice. Its first layer becomes layer number at of the merge.
 func (p *plan) layers(s *Slice, all []tensors, at int) (int, error) {
 	like := s.Sources[p.r.like(s)].Model
 	from, to := func(x Source) int { return x.From }, s.Sources[0].To-s.Sources[0].From
@@ -251,7 +252,7 @@ func (p *plan) layers(s *Slice, all []tensors, at int) (int, error) {
 	return at + to, nil
 }
 
-// add adds a tensor of a slice; names are those of its parts.
+// add adds a tensor of a slice; names are the names of its parts.
 func (p *plan) add(s *Slice, name string, names []string, t float64) error {
 	if p.parts += len(names); p.parts > p.most {
 		return fmt.Errorf("the merge would be made of more than %d tensors, which is the most for models of this size", p.most)

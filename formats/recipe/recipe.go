@@ -11,19 +11,19 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Recipe says how a model is made of others.
+// Recipe describes how a model is merged from others.
 type Recipe struct {
 	Method *Method
 	Models []string // all that it names, each once, in the order of the text
 	Base   int      // index of the base model in Models; -1 without one
 	Slices []Slice  // at least one
-	// DType is the type in which numbers are computed, Out the one in which they are kept:
-	// F32, F16 or BF16, or Unknown, which is that of the models' tensors, and for Out
-	// that of the computation.
+	// DType is the type in which numbers are computed, Out the type in which they are
+	// stored: F32, F16 or BF16. If DType is Unknown, the type of the models' tensors is
+	// used; if Out is Unknown, the type of the computation.
 	DType, Out tensorfs.DType
-	// Tokenizer is the index in Models of the one whose tokenizer the merge has; -1 for that
-	// of the base, or of the first model. Tokens is whether the recipe says it, by
-	// which embeddings are put into its order.
+	// Tokenizer is the index in Models of the model whose tokenizer the merge takes; -1
+	// means the base, or else the first model. Tokens reports that the recipe names it, so
+	// that embeddings are put into its order.
 	Tokenizer int
 	Tokens    bool
 
@@ -95,7 +95,7 @@ var refused = map[string]string{
 	"lora_merge_dtype": "adapters are merged in their model's type",
 }
 
-// Parse reads a recipe. An error says which key is wrong, and is one line.
+// Parse reads a recipe. An error is one line and names the wrong key.
 func Parse(text []byte) (*Recipe, error) {
 	root, err := document(text)
 	if err != nil {
@@ -290,7 +290,7 @@ func spelling(name string) string {
 // types are the names that dtype and out_dtype take.
 var types = map[string]tensorfs.DType{"float32": tensorfs.F32, "float16": tensorfs.F16, "bfloat16": tensorfs.BF16}
 
-// readRest reads what stands beside the models.
+// readRest reads the keys besides the models.
 func (r *Recipe) readRest(root object) error {
 	for _, x := range []struct {
 		key string
@@ -327,8 +327,8 @@ func (r *Recipe) readRest(root object) error {
 	return nil
 }
 
-// tokenizer returns whose tokenizer the merge has, and which key says it: tokenizer_source, or
-// tokenizer with its source, which is union if missing.
+// tokenizer returns the model whose tokenizer the merge takes, and the key that names it:
+// tokenizer_source, or tokenizer with its source, which is union if missing.
 func (r *Recipe) tokenizer(root object) (name, key string, err error) {
 	const short, long = "tokenizer_source", "tokenizer"
 	name, err = r.reference(root, short)

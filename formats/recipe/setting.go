@@ -4,7 +4,7 @@ import "strings"
 
 // Setting is the value of a parameter, as a recipe writes it.
 type Setting struct {
-	value   any       // a float64, bool or string, where it is one value for all
+	value   any       // a float64, bool or string, if one value is for all
 	list    []any     // values from the first layer to the last one, of any of these types
 	numbers []float64 // the numbers of list
 	filter  []where   // values by the tensor's name; the first that fits decides
@@ -20,9 +20,9 @@ type where struct {
 // 0 in the first layer and 1 in the last. It is a float64, bool or string; ok is false where
 // the setting has no value for the tensor.
 //
-// A list of numbers is a gradient: its values stand at equal distances from 0 to 1, and
-// between two of them the value is between theirs. Of any other list it is the element
-// at or before the place.
+// A list of numbers is a gradient: its values are at equal distances from 0 to 1, and are
+// interpolated in between. From any other list, At returns the element at or before the
+// place.
 func (s *Setting) At(tensor string, t float64) (value any, ok bool) {
 	return s.at(tensor, t, new(int))
 }

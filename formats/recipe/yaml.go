@@ -29,7 +29,7 @@ const (
 // some hundred bytes of memory.
 const marks = ",:-?[{"
 
-// object is a mapping and where it is in the text.
+// object is a mapping and its place in the text.
 type object struct {
 	at     string // "", "models[0]"
 	keys   []string
@@ -72,8 +72,8 @@ func document(text []byte) (object, error) {
 // resolver puts values into the places of their aliases.
 type resolver struct{ nodes int }
 
-// resolve returns a node whose aliases are replaced by what they stand for. It refuses what is nested deeply, and
-// aliases that make much of little.
+// resolve returns a node with its aliases replaced by their values. It refuses deep
+// nesting, and aliases that expand too much.
 func (r *resolver) resolve(n *yaml.Node, depth int) (*yaml.Node, error) {
 	line := n.Line
 	for n.Kind == yaml.AliasNode {
@@ -154,7 +154,7 @@ func (o object) path(key string) string {
 
 func (o object) has(key string) bool { return slices.Contains(o.keys, key) }
 
-// get returns the value of a key; nil where there is none, or where it is null.
+// get returns the value of a key; nil if the key is missing or null.
 func (o object) get(key string) *yaml.Node {
 	i := slices.Index(o.keys, key)
 	if i < 0 || o.values[i].Tag == "!!null" {
@@ -163,7 +163,7 @@ func (o object) get(key string) *yaml.Node {
 	return o.values[i]
 }
 
-// only notes all other keys, which mergekit ignores, and refuses those that are mistyped.
+// only notes all other keys, which mergekit ignores, and refuses mistyped ones.
 func (r *Recipe) only(o object, known []string) error {
 	for _, key := range o.keys {
 		if slices.Contains(known, key) {
@@ -190,7 +190,7 @@ func mistyped(given string, known []string) string {
 // maxIgnored bounds the keys that the note names.
 const maxIgnored = 8
 
-// ignore adds a key to the note about those that mergekit does not read.
+// ignore adds a key to the note about keys that mergekit does not read.
 func (r *Recipe) ignore(path string) {
 	if r.ignored++; r.ignored <= maxIgnored {
 		r.paths = append(r.paths, path)
@@ -326,7 +326,7 @@ func (o object) span(key string) (from, to int, err error) {
 	return ends[0], ends[1], nil
 }
 
-// settingsOf returns the parameters that stand in an object.
+// settingsOf returns the parameters in an object.
 func (r *Recipe) settingsOf(o object) (map[string]*Setting, error) {
 	n, m := o.get("parameters"), r.Method
 	if n == nil {
@@ -433,7 +433,7 @@ func scalar(n *yaml.Node, at string) (any, error) {
 	return nil, fmt.Errorf("%s: %s is not a number", at, tensorfs.Quote(n.Value))
 }
 
-// instead says what may be meant, or what there is.
+// instead suggests a similar word, or lists all.
 func instead(given string, have []string) string {
 	if names := near.Names(given, have, 1); len(names) > 0 {
 		return "; " + near.Question(names)
