@@ -4,13 +4,12 @@
 //	defer c.Close()
 //	m, err := c.Open(ctx, "hf:ORG/NAME:Q4_K_M")
 //
-// A model is then as any other: its tensors are fetched when they are read, by ranges,
-// several at the same time, again where a connection breaks, and kept in the cache of the
-// user, which the command shares. A name stands for what it was when it was opened: a
-// file that changes on its server meanwhile is an error, and never other bytes.
+// The model is then like any other: its tensors are fetched by ranges when they are read,
+// several concurrently and with retries, and kept in the user's cache, which the command
+// shares. A name is resolved when the model is opened: if a file changes on its server
+// afterwards, reading it is an error and never returns other bytes.
 //
-// The environment says with which credentials servers are asked, as the programs of each
-// server read it: HF_TOKEN
+// Credentials come from the environment, as the programs of each server read them: HF_TOKEN
 // and HF_ENDPOINT, or the login of hf; the AWS_ variables and files; the login of docker;
 // ~/.netrc for https://. HTTPS_PROXY and NO_PROXY name proxies.
 //

@@ -37,9 +37,10 @@ type Options struct {
 	// of a user may share it. "" is TENSORFS_CACHE, else tensorfs below XDG_CACHE_HOME or
 	// ~/.cache.
 	CacheDir string
-	// CacheScope is for programs that share a cache and may not see the same models: what a name stood for is remembered
-	// for those of the same scope alone, so that each asks the server with its own credentials. Bytes, which are found
-	// by what a server says of them, are shared.
+	// CacheScope is for programs that share a cache and may not see the same models: a
+	// resolved name is remembered only for programs of the same scope, so that each asks
+	// the server with its own credentials. Bytes are found by the server's digest or
+	// validator of them and are shared.
 	CacheScope string
 	// CacheSize is how many bytes the cache may have on the disk; 0 is a tenth of the
 	// disk, at most 100 GB. A negative size keeps a few parts in memory, and nothing on
@@ -47,10 +48,10 @@ type Options struct {
 	CacheSize int64
 	// Timeout is how long a reader waits for its bytes; 0 is two minutes.
 	Timeout time.Duration
-	// Offline is what forbids to ask servers, as messages call it; "" if nothing does but
-	// one of the variables TENSORFS_OFFLINE, HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE. A
-	// name then stands for what it stood for the last time, and only what is in the cache
-	// can be read.
+	// Offline forbids requests to servers if it is not "". It is the reason that messages
+	// name. If it is "", the variables TENSORFS_OFFLINE, HF_HUB_OFFLINE and
+	// TRANSFORMERS_OFFLINE still count. Offline, a name means what it meant the last time,
+	// and only cached bytes can be read.
 	Offline string
 	// AskFirst asks servers also where this machine has the model.
 	AskFirst bool
@@ -63,14 +64,14 @@ type Options struct {
 	PlainHTTP bool
 	// Agent is sent as User-Agent; "" is "tensorfs".
 	Agent string
-	// Progress is told of what takes long, such as a download: what it is, and of how
-	// many bytes, 0 if that is not known. It returns what is called as bytes come, by any
-	// goroutine, and at the end. Nil is nobody.
+	// Progress is told of long operations such as a download, with a description and the
+	// number of bytes, 0 if unknown. Of the returned functions, add is called as bytes
+	// arrive, by any goroutine, and end when the operation is over. May be nil.
 	Progress func(what string, total int64) (add func(n int64), end func())
-	// Asks is told the host of every request; nil is nobody.
+	// Asks receives the host of every request. May be nil.
 	Asks func(host string)
-	// Logger gets what no error says, such as that the cache cannot be used; nil is
-	// nobody.
+	// Logger gets problems that no error reports, such as a cache that cannot be used. May
+	// be nil.
 	Logger *slog.Logger
 }
 
@@ -123,19 +124,18 @@ func Open(ctx context.Context, name string) (*tensorfs.Model, error) {
 //	s3://BUCKET/KEY                     an object, or those below a prefix
 //	https://HOST/PATH                   a file
 //
-// Names that begin with hf: and ollama: are looked up on this machine first. What is read
-// of a model comes when it is read, through the cache; Open reads headers. Recipes of merges
-// are made of what it opens: OpenPath of views/tree/whole/merged takes these, with
-// [Client.Formats]. ctx ends the
-// requests that find the model, and nothing of the model once it is open. The error is
-// fs.ErrNotExist if there is no such model, and fs.ErrPermission if it may not be read,
-// as far as the server tells the two apart. It is one line without secrets.
+// Names that begin with hf: and ollama: are looked up on this machine first. Open reads
+// headers; tensors are fetched through the cache when they are read. To open recipes of
+// merges, use OpenPath of views/tree/whole/merged with [Client.Formats]. ctx ends the
+// requests that find the model, but not reads of the open model. The error is
+// fs.ErrNotExist if there is no such model, and fs.ErrPermission if it may not be read, as
+// far as the server tells the two apart. It is one line without secrets.
 func (c *Client) Open(ctx context.Context, name string) (*tensorfs.Model, error) {
 	return c.Formats(ctx).Open(name)
 }
 
-// Formats returns the options by which package formats opens models with this Client,
-// for programs that set more of them, or hand them on. ctx is that of [Client.Open].
+// Formats returns the options by which package formats opens models with this Client, for
+// programs that set more of them, or pass them on. ctx is the same as in [Client.Open].
 func (c *Client) Formats(ctx context.Context) formats.Options {
 	return formats.Options{
 		Remote:   func(name string) (formats.Elsewhere, error) { return c.find(ctx, name) },
@@ -208,11 +208,11 @@ func (c *Client) CacheRoom() (limit int64, full bool) {
 // but other forms of the model's weights.
 const beside = 16 << 20
 
-// Share gives a model that this Client has open, hf:ORG/NAME or hf:ORG/NAME@REVISION, to
-// Hugging Face's own programs: its files, and the small ones beside them, are a snapshot in
-// their cache afterwards. It returns the directory of that cache, or "" where it shares
-// nothing: the name is of a part of a repository or of no repository, there are large files
-// that are not all in the cache of the Client, or nobody may write to theirs.
+// Share passes a model that this Client has open, hf:ORG/NAME or hf:ORG/NAME@REVISION, on
+// to Hugging Face's own programs: it puts the model's files, and the small files beside
+// them, into their cache as a snapshot. It returns the directory of that cache, or "" if it
+// shares nothing: the name is not a whole repository, large files are missing in the
+// Client's cache, or their cache is not writable.
 func (c *Client) Share(ctx context.Context, name string) (dir string, err error) {
 	text, ok := strings.CutPrefix(name, hub.Prefix)
 	n, err := hub.ParseName(text)
@@ -222,7 +222,7 @@ func (c *Client) Share(ctx context.Context, name string) (dir string, err error)
 	if !ok || err != nil || l == nil || n.Select != (pick.Select{}) || !hubfiles.Complete(l, beside) {
 		return "", nil
 	}
-	if dir, err = environ.HuggingFaceCache(environ.Process); err != nil { // without a home there is none
+	if dir, err = environ.HuggingFaceCache(environ.Process); err != nil { // without a home directory there is no cache
 		return "", nil
 	}
 	err = hubfiles.Keep(ctx, dir, n.Repository, n.Revision, l)
@@ -257,7 +257,7 @@ func openHub(ctx context.Context, name string, o protocol.Options) (*protocol.Li
 	if err != nil {
 		return nil, "", err
 	}
-	o.HubCache, _ = environ.HuggingFaceCache(environ.Process) // without a home there is none
+	o.HubCache, _ = environ.HuggingFaceCache(environ.Process) // without a home directory there is no cache
 	l, rest, err := hubfiles.Open(ctx, n.Repository, n.Revision, o)
 	return l, cmp.Or(rest, "."), err
 }
