@@ -38,9 +38,8 @@ const (
 // order given. So each begins at a multiple of its element size without holes,
 // which the format does not have.
 //
-// The error says what a reader would refuse: a name or key used twice or not
-// UTF-8, a type that the format does not have, data that do not have the size of
-// type and shape.
+// The error describes what a reader would refuse: a name or key used twice or not UTF-8, a
+// type that the format does not have, data that do not have the size of type and shape.
 func Compose(metadata [][2]string, tensors []Stored) (tensorfs.Data, error) {
 	list := slices.Clone(tensors)
 	slices.SortStableFunc(list, func(a, b Stored) int { return cmp.Compare(b.DType.Bits(), a.DType.Bits()) })
