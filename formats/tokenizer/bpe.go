@@ -83,7 +83,7 @@ func (s *source) charBPE(v *Vocabulary) {
 	s.beginLlama(v)
 	s.bpe(v, plainType)
 	if v.Model, v.Pre = "llama", "default"; s.habit.model == "gemma4" {
-		v.Model, v.Pre, v.Scores = "gemma4", "", slices.Repeat([]float32{addedScore}, len(v.Tokens)) // which nobody reads
+		v.Model, v.Pre, v.Scores = "gemma4", "", slices.Repeat([]float32{addedScore}, len(v.Tokens)) // never read
 	}
 	visible := strings.Fields(s.habit.visible)
 	for id, text := range v.Tokens {
@@ -99,15 +99,15 @@ func (s *source) charBPE(v *Vocabulary) {
 	}
 }
 
-// isByte reports whether a token is that of a byte, as "<0x0A>".
+// isByte reports whether a token's text denotes a byte, such as "<0x0A>".
 func isByte(text string) bool {
 	return len(text) == len("<0x00>") && strings.HasPrefix(text, "<0x") && text[5] == '>' && isHex(text[3]) && isHex(text[4])
 }
 
 func isHex(c byte) bool { return strings.IndexByte("0123456789ABCDEFabcdef", c) >= 0 }
 
-// spaceWords are names of the steps of a normalizer or a pre_tokenizer that treat spaces,
-// by what [wordsOf] says of them.
+// spaceWords name the steps of a normalizer or a pre_tokenizer that treat spaces, by the
+// result of [wordsOf].
 var spaceWords = map[string]string{
 	`Prepend "▁"`:              "prepend",
 	`Replace " " - "▁"`:        "replace",
@@ -166,9 +166,9 @@ var stepFields = map[string]string{
 	"Split": "pattern.String pattern.Regex behavior invert", "Precompiled": "", "WhitespaceSplit": "", "NFC": "",
 }
 
-// wordsOf returns what a step does, in words: its type and its fields, texts in quotation
-// marks, a hyphen for what is not there, and all else by the first letter of its JSON. It
-// is empty for types that stepFields does not have.
+// wordsOf describes a step in words: its type and its fields, texts in quotation marks, a
+// hyphen for a missing field, and all else by the first letter of its JSON. It is empty for
+// types that stepFields does not have.
 func wordsOf(r jsonobj.Raw) string {
 	words := r.Member("type").Text()
 	fields, ok := stepFields[words]
@@ -208,8 +208,8 @@ func composes(r jsonobj.Raw) (nfc, ok bool) {
 // maxDepth bounds Sequences inside of Sequences.
 const maxDepth = 8
 
-// flatten returns the elements of Sequences of normalizers, pre-tokenizers or the
-// like, in order. It is false where they are nested too deep, or are none.
+// flatten returns the elements of Sequences of normalizers, pre-tokenizers or the like, in
+// order. It is false if r is not one, or if they are nested too deep.
 func flatten(r jsonobj.Raw, key string) ([]jsonobj.Raw, bool) {
 	if r.Kind() == 0 || r.Kind() == 'n' {
 		return nil, true

@@ -15,12 +15,12 @@ const (
 	maxTemplateName = 64
 )
 
-// namedTemplates are the names that templates beside the default have in
-// Hugging Face's library. Those of files are asked for by name.
+// namedTemplates are the names that templates beside the default have in Hugging Face's
+// library. Templates in files are looked up by name.
 var namedTemplates = []string{"tool_use", "rag"}
 
-// chat reads the chat templates of files. The templates themselves are not looked
-// at, as llama.cpp parses them when somebody chats.
+// chat reads the chat templates of files. It does not parse the templates; llama.cpp does
+// that when a chat begins.
 func (s *source) chat(v *Vocabulary) {
 	const ownFile = "chat_template.jinja" // which transformers takes first
 	said := s.settings.Raw("chat_template")
@@ -78,8 +78,7 @@ func (v *Vocabulary) readTemplates(file string, r jsonobj.Raw) {
 	}
 }
 
-// addTemplate adds a template, whose name becomes part of a key, or says why there
-// can be none.
+// addTemplate adds a template, whose name becomes part of a key, or returns why it cannot.
 func (v *Vocabulary) addTemplate(name, text string) (problem string) {
 	name = strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && (isLetter(byte(r)) || r >= '0' && r <= '9') {

@@ -17,11 +17,11 @@
 //
 // What single architectures have of their own is in a table, habits.go.
 //
-// [Vocabulary.Keys] are those of llama.cpp's own converter, with two deviations that
-// make llama.cpp give the tokens of the source: the scores of a SentencePiece-like
-// tokenizer.json follow its merges, and flags whose default would be another in
-// llama.cpp are always written. [Vocabulary.Files], and [Ends], which says at which
-// tokens a generation ends, do what llama.cpp does with the keys.
+// [Vocabulary.Keys] are the keys of llama.cpp's own converter, with two deviations that
+// make llama.cpp produce the source's tokens: the scores of a SentencePiece-like
+// tokenizer.json follow its merges, and flags whose default would be another in llama.cpp
+// are always written. [Vocabulary.Files] and [Ends], the tokens that end a generation,
+// follow llama.cpp's use of the keys.
 //
 // A tokenizer that is there and is not recognised is an error with the reason,
 // never a guess: a file with a wrong tokenizer loads, runs and answers badly. In

@@ -11,9 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// maxPart bounds the parts of a tokenizer.json that are not its vocabulary. Those
-// of a known kind have a few thousand bytes; the table of characters of Unigram has
-// some hundred thousand.
+// maxPart bounds the parts of a tokenizer.json other than its vocabulary. Known kinds of
+// parts have a few thousand bytes; Unigram's table of characters has some hundred thousand.
 const maxPart = 1 << 20
 
 // document is a tokenizer.json. After an error what it returns is empty.
@@ -42,7 +41,7 @@ type addedToken struct {
 
 // model is the part of a tokenizer.json that makes tokens of words.
 type model struct {
-	kind                         string // its type; "" where it says none, as old files
+	kind                         string // its type; "" in old files, which lack it
 	unknown                      string // unk_token
 	unknownID                    jsonobj.Raw
 	prefix, suffix               string // continuing_subword_prefix, end_of_word_suffix
@@ -133,7 +132,7 @@ func parseDocument(f *failure, text []byte, rows int, vocabulary bool) *document
 	return d
 }
 
-// rowOf reads an id, and whether it is that of a row.
+// rowOf reads an id, and whether the embedding has its row.
 func rowOf(text string, rows int) (id int, in bool, err error) {
 	switch {
 	case text == "":
@@ -145,8 +144,8 @@ func rowOf(text string, rows int) (id int, in bool, err error) {
 	return id, err == nil && id < rows, nil
 }
 
-// id reads the id of a token. It is an error if that is no number of a row, and
-// false if the embedding has no such row.
+// id reads the id of a token. It is an error if that is not a row's number, and false if
+// the embedding has no such row.
 func (d *document) id(r jsonobj.Raw, what, text string) (id int, in bool) {
 	id, in, err := rowOf(r.String(), d.rows)
 	if err != nil && d.err == nil {

@@ -2,10 +2,10 @@ package tokenizer
 
 import "slices"
 
-// endTexts are the texts of tokens at which llama.cpp ends a generation, whatever
-// their type and whatever the metadata says. The list is that of special_eog_ids in
-// src/llama-vocab.cpp of llama.cpp v0.5.0, without the tokens for filling in the
-// middle (special_fim_pad_id, _rep_id and _sep_id): no release has those.
+// endTexts are the texts of tokens at which llama.cpp ends a generation, independent of
+// their type and of the metadata. The list equals special_eog_ids in src/llama-vocab.cpp of
+// llama.cpp v0.5.0, without the tokens for filling in the middle (special_fim_pad_id,
+// _rep_id and _sep_id): no release has those tokens.
 var endTexts = []string{
 	"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<|endoftext|>",
 	"</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>",
@@ -37,9 +37,8 @@ func AssumedEnds(get func(key string) any) []int {
 	return nil
 }
 
-// Ends returns the ids of the tokens at which llama.cpp ends a generation, that of
-// eos first and the others in order; see [ReadKeys] for get. It is nil where the
-// tokens cannot be read.
+// Ends returns the ids of the tokens at which llama.cpp ends a generation, eos first and
+// the rest in order; see [ReadKeys] for get. It is nil if the tokens cannot be read.
 func Ends(get func(key string) any) []int {
 	m := &metadata{get: get}
 	v := m.scalars()

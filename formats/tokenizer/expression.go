@@ -8,29 +8,26 @@ import (
 	"unicode/utf8"
 )
 
-// maxExpression bounds the expressions that are brought to a normal form, in
-// bytes. Those of models have up to 300.
+// maxExpression bounds the expressions that are normalised, in bytes. Models use up to 300.
 const maxExpression = 2048
 
-// normalForm returns the same text for regular expressions that are spelled in
-// different ways and match the same, as far as it can tell: groups that only hold
-// together, escapes, the order and the repetition of what a class has, prefixes
-// that alternatives share, and cases that are spelled out or asked for. Expressions
-// that it does not understand keep their spelling, in quotation marks, so each is
-// equal to itself alone.
+// normalForm returns the same text for regular expressions that are spelled differently and
+// match the same, as far as it can tell. It unifies groups that only hold together,
+// escapes, the order and the repetition of a class's members, prefixes that alternatives
+// share, and cases that are spelled out or asked for. Expressions that it does not
+// understand keep their spelling, in quotation marks, so each equals only itself.
 //
-// That is safe because nothing is guessed. An expression is translated piece by
-// piece to one of Go's, whose parser then simplifies by rules that hold for
-// alternatives in order, whatever their parts match. What the parts match it must
-// not know better than Oniguruma, which sources are written for: so a part that
-// looks ahead becomes a group with a name, and a property of characters a character
-// that no expression may have. A class with one of these, or of all characters but
-// some, is followed by another such character, so that no two become one class. A class
-// but for another ([a&&[^b]]) becomes these two with such a character between.
-// What is not known to mean the same is not translated at all: what looks back,
-// holds on to a match (a++), names a group or changes flags, and letters with a
-// backslash that are not listed below. A wrong answer can only be that two
-// expressions that match the same are told apart.
+// That is safe because nothing is guessed. Each part of an expression is translated to Go's
+// syntax. Go's parser then simplifies it by rules that hold for alternatives in order,
+// independent of what their parts match. Go must not interpret the parts differently from
+// Oniguruma, which sources are written for: so a part that looks ahead becomes a group with
+// a name, and a property of characters becomes a character that no expression may contain.
+// A class with such a property, or a negated class, is followed by another such character,
+// so that two classes never become one. A class minus another ([a&&[^b]]) becomes both
+// classes with such a character between. Unknown syntax is not
+// translated at all: looking back, possessive matches (a++), named groups, changes of
+// flags, and letters with a backslash that are not listed below. The only possible error is
+// that two expressions that match the same are told apart.
 //
 // Where cases are equal, only the letters of English contractions are translated,
 // which have no more than two cases each. One difference is passed over, as in
@@ -44,7 +41,7 @@ func normalForm(expression string) string {
 	return strconv.Quote(expression)
 }
 
-// dump returns all that says what an expression matches. Its String costs a
+// dump returns everything that determines what an expression matches. Its String costs a
 // thousand times as much.
 func dump(re *syntax.Regexp) string {
 	text := fmt.Sprintf("%v%x%q%x,%d,%d(", re.Op, uint16(re.Flags&(syntax.FoldCase|syntax.NonGreedy)), re.Name, re.Rune, re.Min, re.Max)
@@ -57,13 +54,13 @@ func dump(re *syntax.Regexp) string {
 // spaces are the characters of \s in Oniguruma, as part of a class.
 const spaces = `\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}`
 
-// properties are those of characters that expressions name. Each is a character
-// from firstProperty on, by its place here.
+// properties are the properties of characters that expressions name. Each becomes a
+// character from firstProperty on, by its position here.
 const properties = "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z C Han "
 
 const (
 	firstProperty = 0xf0000
-	apart         = `\x{f1000}` // after classes that must stay alone
+	apart         = `\x{f1000}` // after classes that must not be merged
 	but           = `\x{f1001}` // between a class and one of what is taken from it
 )
 
@@ -133,8 +130,8 @@ func (t *translation) all() bool {
 	return len(t.folds) == 1
 }
 
-// set reads a class or a character and returns what Go's class has between its
-// brackets, and whether it must stay alone. Classes inside are parts of it.
+// set reads a class or a character. It returns the content of the brackets of Go's class,
+// and whether the class must not be merged. Classes inside are parts of it.
 func (t *translation) set(fold bool) (set string, alone, ok bool) {
 	if t.rest[0] != '[' {
 		return t.character(fold)
@@ -171,8 +168,8 @@ func (t *translation) set(fold bool) (set string, alone, ok bool) {
 	return "", false, false
 }
 
-// character reads a character, or what stands for several, and returns it as part
-// of a class of Go's, and whether it is a property.
+// character reads a character, or an escape for several, and returns it as part of a Go
+// class, and whether it is a property.
 func (t *translation) character(fold bool) (text string, property, ok bool) {
 	c, size := utf8.DecodeRuneInString(t.rest)
 	switch {

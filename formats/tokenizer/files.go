@@ -15,10 +15,10 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Files returns the tokenizer files of a Hugging Face directory, by name:
-// tokenizer.json, tokenizer_config.json, special_tokens_map.json, and tokenizer.model
-// of what is SentencePiece's BPE. It is for what [ReadKeys] returns. The error is the
-// reason why there are none, in a line.
+// Files returns the tokenizer files of a Hugging Face directory, by name: tokenizer.json,
+// tokenizer_config.json, special_tokens_map.json, and tokenizer.model for SentencePiece's
+// BPE. It is for what [ReadKeys] returns. The error is the reason why they cannot be made,
+// in a line.
 func (v *Vocabulary) Files() (map[string][]byte, error) {
 	f := v.newForm()
 	err := fileForms[v.Model](v, f)
@@ -45,8 +45,9 @@ func (v *Vocabulary) Files() (map[string][]byte, error) {
 //go:embed forms.tmpl
 var formText string
 
-// formTemplates are those of formText. special returns a token of a template of texts with
-// what is before and after it, nothing without one; kind is that of the text it belongs to.
+// formTemplates are the templates of formText. special returns a token for a template of
+// texts with the text before and after it, nothing without a token; kind is the kind of the
+// text it belongs to.
 var formTemplates = sync.OnceValue(func() *template.Template {
 	special := func(t *specialToken, kind int, before, after string) string {
 		if t == nil {
@@ -63,19 +64,19 @@ type specialToken struct {
 	ID   int
 }
 
-// form is what a template says of a vocabulary. Texts are JSON.
+// form is a template's view of a vocabulary. Texts are JSON.
 type form struct {
 	name           string        // of the template
 	Row            preRow        // how texts are cut into words, for bytes
-	First, Last    *specialToken // around a text; nil for none
+	First, Last    *specialToken // around a text; may be nil
 	One, Two       bool          // one token, or two, are between two texts
 	Unknown        string        // the token for what no other fits
 	UnknownID      string
-	Fuse, Fallback bool // characters that are no tokens become one unknown token; they become those of bytes
+	Fuse, Fallback bool // characters without a token become one unknown token, or the tokens of their bytes
 	Prefix         bool // a space is put before a text
 	Lowercase      bool
 	Accents        string
-	Normalizers    string // those of Unigram
+	Normalizers    string // of Unigram
 }
 
 // Around returns the tokens that are put around a text, each once.
@@ -118,9 +119,9 @@ func (v *Vocabulary) special(wanted bool, roles ...string) *specialToken {
 	return nil
 }
 
-// around says what is put around a text: what the file says, or else what its model does.
-// Where it says whether there is another token between two texts, these stand together as
-// llama.cpp has them for models that compare texts.
+// around determines the tokens around a text: the file's, or else the model's defaults. If
+// the file defines a token between two texts, it follows llama.cpp's order for models that
+// compare texts.
 func (v *Vocabulary) around(f *form, bos, eos bool) {
 	f.First, f.Last = v.special(v.flag(flagBOS, bos), "bos"), v.special(v.flag(flagEOS, eos), "eos")
 	sep, said := v.Flags[flagSEP]
@@ -167,7 +168,7 @@ const lines = `[^\n]+|[\n]+`
 func (v *Vocabulary) textForm(f *form) error {
 	f.name, f.Fallback = "text", true
 	v.around(f, true, false)
-	f.First = v.special(true, "bos") // whatever the file says
+	f.First = v.special(true, "bos") // even if the file differs
 	return nil
 }
 
@@ -356,8 +357,8 @@ func (v *Vocabulary) settings(f *form) ([]byte, error) {
 // optionalRoles are roles that no text needs: a file of toys or of hands gives them to any token.
 var optionalRoles = []string{"pad", "sep", "mask"}
 
-// specials returns the texts of the special tokens, each with a comma before it.
-// Those that the file does not name are there if they have their token's type.
+// specials returns the texts of the special tokens, each with a comma before it. Tokens
+// that the file does not name are included if they have their token's type.
 func (v *Vocabulary) specials() string {
 	text := ""
 	for _, role := range fileRoles {

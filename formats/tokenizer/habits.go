@@ -14,14 +14,14 @@ type habit struct {
 	token        string // an added token that shows whose tokenizer it is
 
 	pieces  string            // SentencePiece's files that count for more than a tokenizer.json, the first that is there
-	model   string            // the model that GGUF gets, where the files alone would be taken for another
-	prefix  string            // whether SentencePiece's texts get a space before them: never, always if the pieces' own file does not say otherwise, or as tokenizer_config.json says
-	shifted bool              // SentencePiece's ids are those of fairseq: see [source.shift]
+	model   string            // the model name in GGUF, if the files would suggest another
+	prefix  string            // whether SentencePiece's texts get a space before them: never, always unless the pieces' own file contradicts, or as in tokenizer_config.json
+	shifted bool              // SentencePiece's ids are shifted like fairseq's: see [source.shift]
 	added   bool              // the tokens that tokenizer.json adds to SentencePiece's count, too
 	roles   map[string]string // special tokens that nothing else names: an id, or the text of an added token
-	pre     string            // its name for a pre-tokenizer, in place of others that cut in the same way
+	pre     string            // its name for a pre-tokenizer, instead of others that cut in the same way
 	visible string            // tokens that are shown although they are special, with spaces between
-	scored  bool              // added_tokens_decoder has SentencePiece's own tokens: special ones score 0, others as those that are not there
+	scored  bool              // added_tokens_decoder has SentencePiece's own tokens: special ones score 0, the rest like missing ones
 	noBOS   bool              // no text begins with bos, whatever the files say
 	ends    string            // an added token that is eos, whatever the files say, if the model has it
 
@@ -62,8 +62,8 @@ var habits = []habit{
 	{archs: "llama", field: "vocab_size", value: "49152", noBOS: true},                                                                                       // small models of Granite
 }
 
-// readHabits returns what all rows of the model say, those of tokens once tokenizer.json
-// is read.
+// readHabits combines all rows of the model; rows about tokens apply once tokenizer.json is
+// read.
 func (s *source) readHabits() habit {
 	all := habit{roles: map[string]string{}}
 	for _, h := range habits {

@@ -60,8 +60,8 @@ const (
 func padName(id int) string { return "[PAD" + strconv.Itoa(id) + "]" }
 
 // Keys returns the keys tokenizer.* of a GGUF file. Their values are strings, bools,
-// uint32, []string, []int32, []float32 and []uint8. It is an error if two tokens are
-// equal: llama.cpp stops the whole process where they are.
+// uint32, []string, []int32, []float32 and []uint8. It is an error if two tokens are equal,
+// because llama.cpp would abort.
 //
 // llama.cpp joins the pair of characters whose token has the highest score. With the
 // rank of the merge as score it joins as a source does that has merges. Its converter

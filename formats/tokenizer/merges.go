@@ -10,11 +10,11 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// byteSpace stands for a space in the alphabet of bytes.
+// byteSpace is a space in the alphabet of bytes.
 const byteSpace = "\u0120"
 
-// mergeLines returns merges as GGUF has them. A space inside of a token becomes
-// the character that stands for it in bytes' alphabet.
+// mergeLines returns merges as GGUF has them. A space inside of a token becomes its
+// character in bytes' alphabet.
 func mergeLines(merges []Merge) []string {
 	lines := make([]string, len(merges))
 	for i, m := range merges {
@@ -23,10 +23,9 @@ func mergeLines(merges []Merge) []string {
 	return lines
 }
 
-// merges reads the merges of metadata. Those that are there again and those of
-// tokens that do not exist are left out: llama.cpp never uses them, and Hugging
-// Face's library refuses a file that has one. Where none are said, SentencePiece's
-// follow from the scores.
+// merges reads the merges of metadata. It leaves out repeated merges and merges of tokens
+// that do not exist: llama.cpp never uses them, and Hugging Face's library refuses a file
+// with one. If the metadata lacks merges, SentencePiece's follow from the scores.
 func (m *metadata) merges(v *Vocabulary) {
 	seen := map[[2]int32]struct{}{}
 	said := m.each(keyMerges, maxMerges, func(i int, value any) bool {
@@ -70,7 +69,7 @@ const maxWork = 1 << 30
 func (m *metadata) scoredMerges(v *Vocabulary) {
 	type ranked struct {
 		key         uint64 // low ones first: high score, long left, long right
-		order       int32  // that of their tokens
+		order       int32  // order of their tokens
 		left, right int32
 	}
 	list := make([]ranked, 0, 2*len(v.Tokens)) // large vocabularies have twice as many merges as tokens

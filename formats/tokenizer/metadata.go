@@ -19,16 +19,16 @@ const (
 	maxMap    = 16 << 20 // bytes of a precompiled_charsmap
 )
 
-// metadata is that of a GGUF file.
+// metadata is a GGUF file's metadata.
 type metadata struct {
 	failure
-	get   func(key string) any // nil where there is no such key
+	get   func(key string) any // returns nil if the key is missing
 	count int                  // of tokens
 }
 
-// ReadKeys reads the tokenizer that the metadata of a GGUF file has. get returns the
-// value of a key as package gguf does, nil where there is none; arch is
-// general.architecture. The error's text is one line, for users.
+// ReadKeys reads the tokenizer from the metadata of a GGUF file. get returns the value of a
+// key as package gguf does, nil if it is missing; arch is general.architecture. The error's
+// text is one line, for users.
 func ReadKeys(get func(key string) any, arch string) (*Vocabulary, error) {
 	m := &metadata{get: get}
 	v := m.scalars()
@@ -123,7 +123,7 @@ func (m *metadata) tokens(v *Vocabulary) {
 	}
 	m.types(v)
 	if v.Model == "llama" || v.Model == "t5" {
-		v.Scores = make([]float32, m.count) // all 0 where there are none, as in llama.cpp
+		v.Scores = make([]float32, m.count) // all 0 if missing, as in llama.cpp
 		m.eachToken(keyScores, func(id int, value any) bool {
 			n, wide := value.(float64)
 			if v.Scores[id] = float32(n); !wide {
@@ -144,8 +144,8 @@ func (m *metadata) tokens(v *Vocabulary) {
 	v.index = m.distinct(v.Tokens, "tokenizer.json can hold no two that are equal")
 }
 
-// types reads the types of the tokens. Where there are none, the special tokens are
-// those that have a role.
+// types reads the types of the tokens. If they are missing, the special tokens are the
+// tokens that have a role.
 func (m *metadata) types(v *Vocabulary) {
 	v.Types = slices.Repeat([]int32{normal}, m.count)
 	found := m.eachToken(keyTypes, func(id int, value any) bool {
@@ -213,8 +213,7 @@ func integer(v any) (int64, bool) {
 	return 0, false
 }
 
-// assumedIDs are the special tokens that llama.cpp takes where the metadata says
-// nothing, by model and role.
+// assumedIDs are llama.cpp's default special tokens, by model and role.
 var assumedIDs = map[string]map[string]int{
 	"llama": {"bos": 1, "eos": 2, "unk": 0},
 	"bert":  {"unk": 100, "pad": 0, "mask": 103, "cls": 101, "sep": 102},

@@ -13,9 +13,9 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// preTable says how texts are cut into words under each of llama.cpp's names, and
-// by which chains of steps models say so; its text explains its keys. It has
-// characters that editors confuse with others, so these are escaped.
+// preTable describes how texts are cut into words under each of llama.cpp's names, and the
+// chains of steps that models store for it; its text explains its keys. It has characters
+// that editors confuse with others, so these are escaped.
 //
 //go:embed pretokenizers.json
 var preTable []byte
@@ -71,9 +71,9 @@ func preNamed(name string) *preRow {
 // that are no regular expression begin with a star, as no expression does.
 const bytesStep = "*bytes"
 
-// matches reports whether a chain of steps of the table matches the same as one of a
-// file. The expressions of the table are many and their normal forms take long, so each
-// is made when it is needed, and kept; read has those of the file.
+// matches reports whether a chain of steps of the table matches the same as one of a file.
+// The expressions of the table are many and their normal forms take long, so each is
+// computed on first use, and kept; read has the file's normal forms.
 func matches(row, steps []string, read map[string]string) bool {
 	return slices.EqualFunc(row, steps, func(a, b string) bool {
 		aWords, a := expressionOf(a)
@@ -96,7 +96,7 @@ func matches(row, steps []string, read map[string]string) bool {
 // forms are the normal forms of expressions of the table.
 var forms sync.Map
 
-// expressionOf divides a step into its words, "" for an expression alone, and its
+// expressionOf divides a step into its words, "" if it is only an expression, and its
 // expression, "" without one.
 func expressionOf(step string) (words, expression string) {
 	if !strings.HasPrefix(step, "*") {
@@ -110,13 +110,13 @@ func expressionOf(step string) (words, expression string) {
 // characters.
 const byteLevel = "*ByteLevel"
 
-// findPre returns llama.cpp's name of a chain of steps, "" where it has none. Bytes become
-// characters once: by a last step, or by the one that cuts as well.
+// findPre returns llama.cpp's name of a chain of steps, "" if it has no name. Bytes become
+// characters once: in a last step, or in the step that cuts as well.
 //
-// Most chains are those of published models, and names of one chain differ by what
-// is done when tokens become text (clean, where known). Chains that [Vocabulary.Files]
-// makes are spelled as in the table, and go back to their own row: rows of one chain
-// differ in whether characters are composed (nfc).
+// Most chains belong to published models, and names of one chain differ by how tokens
+// become text again (clean, where known). Chains that [Vocabulary.Files] makes are spelled
+// as in the table, and map back to their own row: rows of one chain differ in whether
+// characters are composed (nfc).
 func findPre(steps []string, ignoreMerges, clean, known, nfc bool) string {
 	if n := len(steps) - 1; slices.Contains(steps[:n], bytesStep) || (steps[n] == bytesStep) == slices.Contains(steps, byteLevel) {
 		return ""

@@ -41,7 +41,7 @@ func (s *source) sentencepiece(v *Vocabulary, text []byte) {
 				text = string(b)
 			case 12:
 				score = math.Float32frombits(uint32(number))
-			case 13: // normal is also what the user defined: added_tokens_decoder says so again
+			case 13: // normal tokens may also be user-defined: added_tokens_decoder marks them
 				kind = normal
 				if number == uint64(unknown) || number == uint64(control) || number == uint64(unused) || number == uint64(byteToken) {
 					kind = int32(number)
@@ -131,8 +131,8 @@ func (s *source) likeLlama(v *Vocabulary, dummyPrefix, trim bool, charsmap []byt
 	}
 }
 
-// addPieces adds the tokens of other files. Those that the embedding has no row
-// for are left out.
+// addPieces adds the tokens of further files. It leaves out tokens for which the embedding
+// has no row.
 func (s *source) addPieces(v *Vocabulary) {
 	add := func(a addedToken, kind func(addedToken) (int32, string)) {
 		v.Types[a.id], v.Tokens[a.id] = kind(a)
@@ -168,8 +168,8 @@ func (s *source) addPieces(v *Vocabulary) {
 	}
 }
 
-// addedFile calls add for the tokens of added_tokens.json; in says that the
-// embedding has a row for one.
+// addedFile calls add for the tokens of added_tokens.json; in reports that the embedding
+// has a row for the token.
 func (s *source) addedFile(add func(a addedToken, in bool)) {
 	for text, r := range s.object(addedName).All() {
 		id, in, err := rowOf(r.String(), s.Rows)

@@ -11,16 +11,16 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// slowPre are the classes of tokenizers that have vocab.json and merges.txt and
-// whose pre-tokenizer is known although no file says it.
+// slowPre are the classes of tokenizers that have vocab.json and merges.txt and whose
+// pre-tokenizer is known although it is not in any file.
 var slowPre = map[string]string{"GPT2Tokenizer": "gpt-2", "GPT2TokenizerFast": "gpt-2", "Qwen2Tokenizer": "qwen2", "Qwen2TokenizerFast": "qwen2"}
 
 // extraTokens are the fields of tokenizer_config.json for special tokens without a role, as
 // transformers 5 and 4 call them.
 var extraTokens = []string{"extra_special_tokens", "additional_special_tokens"}
 
-// slow reads vocab.json and merges.txt, which tokenizers had before there was a
-// tokenizer.json. It is false where they are not there.
+// slow reads vocab.json and merges.txt, the format before tokenizer.json. It is false if
+// they are missing.
 func (s *source) slow(v *Vocabulary) bool {
 	const vocabName, mergesName = "vocab.json", "merges.txt"
 	vocab := s.read(vocabName, maxFile)

@@ -49,7 +49,7 @@ type source struct {
 	pieces   string         // the name of SentencePiece's file
 }
 
-// open returns a file of the model, nil where there is none.
+// open returns a file of the model, nil if it is missing.
 func (s *source) open(name string) tensorfs.Data {
 	d, err := s.File(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +61,7 @@ func (s *source) open(name string) tensorfs.Data {
 	return d
 }
 
-// read returns the content of a file, nil where there is none.
+// read returns the content of a file, nil if it is missing.
 func (s *source) read(name string, limit int64) []byte {
 	d := s.open(name)
 	if d == nil {
@@ -98,8 +98,8 @@ const maxRows = 1 << 24
 
 // Options say which model's tokenizer is wanted.
 type Options struct {
-	// File returns the content of one of the model's files; the error is
-	// fs.ErrNotExist where there is none.
+	// File returns the content of one of the model's files; the error is fs.ErrNotExist if
+	// it is missing.
 	File         func(name string) (tensorfs.Data, error)
 	Architecture string         // as GGUF calls it
 	Config       jsonobj.Object // config.json
@@ -152,7 +152,7 @@ func (s *source) form(v *Vocabulary) {
 		tekken = s.read(tekkenName, maxFile)
 	}
 	for _, name := range strings.Fields(s.habit.pieces) {
-		if model == nil && tekken == nil && s.class != "GPT2Tokenizer" { // as Phi 4 says
+		if model == nil && tekken == nil && s.class != "GPT2Tokenizer" { // as in Phi 4
 			s.pieces, model = name, s.read(name, maxFile)
 		}
 	}
@@ -199,10 +199,10 @@ func (s *source) fast(v *Vocabulary) {
 	}
 }
 
-// aside adds the tokens that transformers adds to those of tokenizer.json when it loads
+// aside adds the tokens that transformers adds to tokenizer.json's when it loads
 // tokenizer_config.json: its added_tokens_decoder, in the order of the ids, and the tokens
-// that it names for a role or as special. One that tokenizer.json has becomes what
-// tokenizer_config.json says of it.
+// that it names for a role or as special. If tokenizer.json has the token too,
+// tokenizer_config.json's description replaces it.
 func (s *source) aside() {
 	d := s.document
 	var decoder []addedToken

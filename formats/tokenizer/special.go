@@ -19,12 +19,11 @@ type specials struct {
 	*document
 	texts map[string]string
 	moved int  // tokens that a template moved from eos to another role
-	says  bool // the post-processor says what begins and ends a text
+	says  bool // the post-processor defines the beginning and end of a text
 }
 
-// beginLlama says what a source does whose files do not say it: tokenizers of Llama
-// and Gemma begin a text with bos. One of another class does what its
-// tokenizer.json says.
+// beginLlama sets the flags of a source whose files lack them: tokenizers of Llama and
+// Gemma begin a text with bos. For other classes tokenizer.json decides.
 func (s *source) beginLlama(v *Vocabulary) {
 	ours := s.class == "" || strings.HasPrefix(s.class, "Llama") || strings.HasPrefix(s.class, "CodeLlama") || strings.HasPrefix(s.class, "Gemma")
 	v.Flags[flagBOS] = ours || s.document == nil
@@ -49,10 +48,10 @@ func (s *source) special(v *Vocabulary) {
 	}
 	for _, role := range []string{"bos", "eos", "unk", "sep", "pad", "mask", "eot", "eom"} {
 		text := p.texts[role]
-		if moves := role == "eot" || role == "eom"; moves && text == "" { // which templates alone make
+		if moves := role == "eot" || role == "eom"; moves && text == "" { // which only templates produce
 			continue
 		}
-		if _, said := v.Special[role]; said { // by a file that says all
+		if _, said := v.Special[role]; said { // by a complete file
 			continue
 		}
 		if id, ok := s.specialID(role, text, len(v.Tokens)); ok {
@@ -61,7 +60,7 @@ func (s *source) special(v *Vocabulary) {
 	}
 	for _, flag := range flagsAfter {
 		said, ok := boolean(s.settings.Raw(flag))
-		if !ok || p.says && flag != flagSEP { // the library puts what the post-processor says, whatever the flags
+		if !ok || p.says && flag != flagSEP { // the library follows the post-processor and ignores the flags
 			said = v.Flags[flag]
 		}
 		v.Flags[flag] = said // false too: GGUF files say each
@@ -119,9 +118,8 @@ func (s *source) specialID(role, text string, n int) (int, bool) {
 	return id, ok && id >= 0 && id < n && !strings.ContainsAny(r.String(), ".eE")
 }
 
-// segments reads how many kinds of text the model tells apart: for the
-// architectures of BERT those of its class where the config is silent, for others
-// none.
+// segments reads how many kinds of text the model tells apart. If the config is silent,
+// architectures of BERT use their class's default, and all others have no segments.
 func (s *source) segments(v *Vocabulary) {
 	r := s.config("type_vocab_size")
 	count, ok := r.Int()
@@ -158,7 +156,7 @@ func (p *specials) process() {
 	}
 	for _, r := range list {
 		switch r.Member("type").Text() {
-		case "ByteLevel": // offsets alone
+		case "ByteLevel": // only offsets
 		case "RobertaProcessing":
 			p.Flags[flagBOS], p.Flags[flagEOS], p.Flags[flagSEP] = true, true, true
 			p.take("cls", r)
@@ -184,7 +182,7 @@ func (p *specials) take(role string, r jsonobj.Raw) {
 	}
 }
 
-// slot is one place of a template: a special token, or where one of its texts goes.
+// slot is one place of a template: a special token, or one of its texts.
 type slot struct{ special, sequence string }
 
 // slots reads one of the lists of a template.
@@ -205,8 +203,8 @@ func (p *specials) slots(r jsonobj.Raw, name string) (list []slot) {
 	return list
 }
 
-// template reads what a TemplateProcessing puts around one text and between two,
-// as far as GGUF has flags for it. The rules are those of llama.cpp's converter.
+// template reads a TemplateProcessing, the tokens around one text and between two, as far
+// as GGUF has flags for them. The rules are llama.cpp's converter's.
 func (p *specials) template(r jsonobj.Raw) {
 	single, pair := p.slots(r, "single"), p.slots(r, "pair")
 	first, last := "", ""

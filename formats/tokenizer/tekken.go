@@ -13,8 +13,8 @@ import (
 
 const tekkenName = "tekken.json"
 
-// tekkenSpecial are the first special tokens of a tekken.json that lists none, as those
-// of the versions in tekkenUnlisted.
+// tekkenSpecial are the first special tokens of a tekken.json that lists none, such as the
+// versions in tekkenUnlisted.
 const (
 	tekkenSpecial = "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CALLS] [IMG] <pad> " +
 		"[IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]"
@@ -24,8 +24,8 @@ const (
 // tekkenRoles are what tokens of a tekken.json are for.
 var tekkenRoles = [][2]string{{"bos", "<s>"}, {"eos", "</s>"}, {"unk", "<unk>"}, {"pad", "<pad>"}}
 
-// letters are the characters that stand for bytes in GPT-2's alphabet: printable ones
-// for themselves, and others in order from 256 on.
+// letters are the characters for bytes in GPT-2's alphabet: printable bytes are themselves,
+// and the rest follow in order from 256 on.
 var letters = func() (list [256]string) {
 	next := rune(256)
 	for c := range rune(256) {
@@ -50,7 +50,7 @@ func inLetters(b []byte) string {
 
 // tekken reads a tekken.json, in which Mistral publishes tokenizers of bytes: an expression
 // that cuts texts, the bytes of tokens by their rank, and special tokens, whose ids come
-// first. Of its tokens only as many count as it says.
+// first. Only as many tokens count as its config declares.
 func (s *source) tekken(v *Vocabulary, text []byte) {
 	d := &document{failure: &s.failure, file: tekkenName, rows: s.Rows}
 	parts := map[string]jsonobj.Raw{}
@@ -117,9 +117,9 @@ func (s *source) tekken(v *Vocabulary, text []byte) {
 	v.Notes = append(v.Notes, "llama.cpp's converter gives models with a tekken.json a chat template of its own; here they have what their files say")
 }
 
-// rankedMerges returns the merges that do what ranks do: of all pairs, the one whose token
-// has the lowest rank becomes one. Every way to cut a token in two is a merge, those of
-// parts of low ranks first.
+// rankedMerges returns the merges that are equivalent to ranks: of all pairs, the one whose
+// token has the lowest rank is merged. Every way to cut a token in two is a merge, parts of
+// low ranks first.
 func (d *document) rankedMerges(texts []string) (merges []Merge) {
 	if d.err != nil {
 		return nil

@@ -41,7 +41,7 @@ func (s *source) unigram(v *Vocabulary) {
 		trims, cuts = true, cuts[1:]
 	}
 	scheme := ""
-	if len(cuts) == 1 { // whether it splits text counts for BPE alone
+	if len(cuts) == 1 { // only BPE is affected by whether it splits text
 		words := wordsOf(cuts[0])
 		scheme = spaceWords[words[:strings.LastIndexByte(words, ' ')+1]+"f"]
 	}

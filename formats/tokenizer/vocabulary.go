@@ -15,8 +15,8 @@ type Vocabulary struct {
 	Pre     string         // llama.cpp's name for how texts are cut into words
 	Tokens  []string       // by id, as Hugging Face spells them
 	Types   []int32        // by id
-	Scores  []float32      // by id; nil for models without
-	Merges  []Merge        // first those that count more; nil for models without
+	Scores  []float32      // by id; nil if the model has no scores
+	Merges  []Merge        // in order of priority; nil if the model has no merges
 	Special map[string]int // ids by what the tokens are for: bos, eos, ...; -1 for a token that does not exist
 	Flags   map[string]bool
 	// Segments is how many kinds of text the model tells apart, 0 where nothing is
@@ -75,12 +75,12 @@ func (f *failure) tables(v *Vocabulary, n, known int) {
 	}
 }
 
-// space is what stands for a space in the texts of SentencePiece's tokens.
+// space replaces a space in the texts of SentencePiece's tokens.
 const space = "\u2581"
 
-// addedType returns the type of a token that was added to a vocabulary, and its
-// text as llama.cpp looks for it: SentencePiece's sign for a space never stands in a
-// text to be tokenized.
+// addedType returns the type of a token that was added to a vocabulary, and its text as
+// llama.cpp looks for it: texts to be tokenized never contain SentencePiece's sign for a
+// space.
 func addedType(a addedToken) (int32, string) {
 	if a.special || looksSpecial(a.content) {
 		return control, a.content
@@ -96,8 +96,8 @@ func plainType(a addedToken) (int32, string) {
 	return userDefined, a.content
 }
 
-// looksSpecial reports whether a text is that of a control token, for files that
-// do not say so: rules of the converter.
+// looksSpecial reports whether a text looks like a control token, for files that do not
+// mark it: rules of the converter.
 func looksSpecial(text string) bool {
 	switch text {
 	case "<pad>", "<mask>", "<2mass>", "[@BOS@]":
@@ -119,7 +119,7 @@ type index struct {
 
 var seed = maphash.MakeSeed()
 
-// newIndex returns an index for texts, none of which is in it.
+// newIndex returns an empty index for texts.
 func newIndex(texts []string) *index {
 	size := 8
 	for size < 2*len(texts) {
@@ -128,7 +128,7 @@ func newIndex(texts []string) *index {
 	return &index{texts, make([]int32, size)}
 }
 
-// distinct returns an index of the texts of tokens, of which no two may be equal.
+// distinct returns an index of the texts of tokens. Equal texts are an error.
 func (f *failure) distinct(texts []string, why string) *index {
 	x := newIndex(texts)
 	for id, text := range texts {
