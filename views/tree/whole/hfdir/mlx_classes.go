@@ -256,7 +256,7 @@ func (x *mlxConfig) towers() (list []string) {
 var anyNotes = []func(x *mlxConfig, class *architectures.MLXClass) string{
 	func(x *mlxConfig, class *architectures.MLXClass) string { // scaled in a way that the class does not know
 		kind := ropeKind(x.rope())
-		if kind == "default" || !class.Has("rope") || class.Says("rope", kind) {
+		if kind == "default" || !class.Has("rope") || class.Lists("rope", kind) {
 			return ""
 		}
 		return fmt.Sprintf("does not scale rotary embeddings by %s, as the model does: it refuses the model, or gives other numbers", tensorfs.Quote(kind))
@@ -280,7 +280,7 @@ var anyNotes = []func(x *mlxConfig, class *architectures.MLXClass) string{
 	func(x *mlxConfig, class *architectures.MLXClass) string { // a window that the class does not have
 		window, ok := x.number("sliding_window")
 		types := x.words("layer_types")
-		known := class.Has("windows") && (!class.Says("windows", "listed") || types != nil)
+		known := class.Has("windows") && (!class.Lists("windows", "listed") || types != nil)
 		if context, said := x.number("max_position_embeddings"); !ok || window < 1 || known || said && window >= context {
 			return ""
 		}

@@ -133,7 +133,7 @@ func (c *conversion) tied() bool {
 	if said.Kind() == 't' || said.Kind() == 'f' {
 		return said.Kind() == 't'
 	}
-	return c.class.Says("tied", "true")
+	return c.class.Lists("tied", "true")
 }
 
 // named gives a tensor the name of the class, "" if it is left out.

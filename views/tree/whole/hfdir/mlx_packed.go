@@ -106,7 +106,7 @@ func unpacked(m *tensorfs.Model, config mlxText) string {
 	}
 	method := q.Member("quant_method").Text()
 	for _, p := range packings {
-		if p.method != method || !p.fits(q) || !config.x.classes[0].Says("packed", p.name) {
+		if p.method != method || !p.fits(q) || !config.x.classes[0].Lists("packed", p.name) {
 			continue
 		}
 		if slices.ContainsFunc(p.ends, config.x.stored) {

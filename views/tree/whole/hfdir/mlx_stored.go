@@ -198,7 +198,7 @@ func namesForMLX(config mlxText) func(name string) string {
 	bare := hasBareNames(config.x.names)
 	return func(name string) string {
 		var layer int
-		if class.Says("drops", "further_layers") && counted {
+		if class.Lists("drops", "further_layers") && counted {
 			if n, _ := fmt.Sscanf(name, "model.layers.%d.", &layer); n == 1 && float64(layer) >= layers {
 				return ""
 			}
