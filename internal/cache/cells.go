@@ -17,11 +17,11 @@ func cellsOf(size int64) int64 { return (size + CellSize - 1) / CellSize }
 
 var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
-// sumOf returns what the state file says of a cell with these bytes: their CRC32C,
-// and 1 for a CRC32C of 0, which says that the cell is absent.
+// sumOf returns the state file's entry for a cell with these bytes: their CRC32C, with 1
+// for a CRC32C of 0, because 0 marks an absent cell.
 func sumOf(cell []byte) uint32 { return max(crc32.Checksum(cell, castagnoli()), 1) }
 
-// errShort says that a file of an entry was cut while it was in use.
+// errShort is the error that a file of an entry was truncated while in use.
 var errShort = errors.New("a file of the entry is shorter than it was made")
 
 // runCells is how many cells are looked at together.
@@ -41,7 +41,7 @@ func readFull(f *os.File, p []byte, off int64) error {
 	return err
 }
 
-// sums reads what the state file says of the cells from first on.
+// sums reads the state file's entries for the cells from first on.
 func (d *disk) sums(list []uint32, first int64) error {
 	var b [4 * runCells]byte
 	for len(list) > 0 {
@@ -69,7 +69,7 @@ func (d *disk) setSums(list []uint32, first int64) error {
 	return err
 }
 
-// eachCell calls fn with the sum of each of the cells [first, end), until it says no.
+// eachCell calls fn with the sum of each of the cells [first, end), until it returns false.
 func (d *disk) eachCell(first, end int64, fn func(i int64, sum uint32) bool) error {
 	var list [runCells]uint32
 	for first < end {
@@ -153,7 +153,7 @@ func (d *disk) isProvenAll(off, n int64) bool {
 // readRun is read for bytes of cells that are there with these sums.
 func (d *disk) readRun(p []byte, off int64, sums []uint32) (int, error) {
 	first, end := off/CellSize, off+int64(len(p))
-	for k, sum := range sums { // cells of which less than all is asked for
+	for k, sum := range sums { // cells that are only partly asked for
 		i := first + int64(k)
 		if d.isProven(i) || i*CellSize >= off && min((i+1)*CellSize, d.size) <= end {
 			continue
@@ -202,9 +202,9 @@ func (d *disk) readProven(i int64, sum uint32) (ok bool, err error) {
 	return true, nil
 }
 
-// write stores the cells of p that are absent, and gives those that cannot be
-// stored to spill. An error says that storing failed, and nothing of what is
-// local now. A cell that is there never changes: what was hashed of it stays right.
+// write stores the absent cells of p, and passes cells that cannot be stored to spill. An
+// error means that storing failed; it does not tell which cells are local. A stored cell
+// never changes, so its hash stays valid.
 func (d *disk) write(p []byte, off int64, spill func(i int64)) error {
 	sums := make([]uint32, 0, writeSize/CellSize)
 	for at := 0; at < len(p); at += CellSize {
@@ -212,7 +212,7 @@ func (d *disk) write(p []byte, off int64, spill func(i int64)) error {
 	}
 	first := off / CellSize
 	stored := false
-	err := d.alone(func() error {
+	err := d.exclusively(func() error {
 		have := make([]uint32, len(sums))
 		if err := d.sums(have, first); err != nil {
 			return err
@@ -249,12 +249,12 @@ func (d *disk) write(p []byte, off int64, spill func(i int64)) error {
 	return err
 }
 
-// drop makes a cell absent that is not what was stored: its disk lost or changed it.
-// Where others have a whole entry open, which is mapped, its files stay what they are,
-// and the cell is absent in this process alone.
+// drop makes a cell absent that differs from the stored bytes, because the disk lost or
+// changed it. If other processes have a whole entry open, they map its files. These are
+// left unchanged, and the cell is absent only in this process.
 func (d *disk) drop(i int64, sum uint32) error {
 	d.s.log.Warn("the disk changed a cached file; a part of it is fetched again", "file", d.id.Source, "offset", i*CellSize)
-	return d.alone(func() error {
+	return d.exclusively(func() error {
 		if d.lookWhole(); d.whole.Load() {
 			if only, err := d.unmake(); !only {
 				d.unwritten.Store(true)

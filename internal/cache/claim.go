@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Claim waits until nobody else fetches cells of r, in this process or (on Linux)
-// another, and keeps others from it until release is called. It also returns when
-// all of r came meanwhile, so ask Missing again. Where ctx ends first, another has
-// the claim still: it may be stopped, and to fetch the same bytes is harmless.
+// Claim waits until no one else fetches cells of r, in this process or (on Linux) another,
+// and keeps others from it until release runs. It also returns when all of r has
+// arrived, so call Missing again. If ctx ends first, the claim is still held elsewhere: its
+// holder may be stopped, and fetching the same bytes is harmless.
 func (e *Entry) Claim(ctx context.Context, r Range) (release func(), err error) {
 	none := func() {}
 	first, end := e.clip(r.Off, r.N)

@@ -23,7 +23,7 @@ import (
 //	                   write        locked by the process that writes to tree
 //	                   tree/        the files
 type Converted struct {
-	root string // v1; "" where there is none
+	root string // v1; may be ""
 }
 
 const (
@@ -97,7 +97,8 @@ const (
 	maxRecord     = 1 << 24
 )
 
-// errRemoving says that others kept removing a directory that was being opened.
+// errRemoving is the error that other processes kept removing a directory that was being
+// opened.
 var errRemoving = errors.New("the directory of a converted model is being removed again and again")
 
 // Model opens the directory of the model of that identity, a text of any length.
@@ -153,7 +154,8 @@ func (c *Converted) Model(source, identity string, make bool) (*ConvertedModel, 
 	return nil, errRemoving
 }
 
-// lock locks a directory; nil where another has it, or has removed it.
+// lock locks a directory; it returns nil if another process holds the lock, or has removed
+// the directory.
 func (c *Converted) lock(dir string, how int) (*ConvertedModel, error) {
 	path := filepath.Join(dir, useName)
 	f, ok, err := lockFile(path, how)
@@ -304,8 +306,7 @@ func (c *Converted) Prune(o PruneOptions) (Swept, error) {
 	return c.sweep(list, o)
 }
 
-// List returns the converted models, sorted by source, without those that cannot be
-// used.
+// List returns the usable converted models, sorted by source.
 func (c *Converted) List() []Info {
 	list := []Info{}
 	for _, it := range c.items() {

@@ -47,9 +47,9 @@ const (
 	tag     = "Signature: 8a477f597d28d172789f06886806bc55\n# This is the cache of tensorfs: backups may leave it out. See https://bford.info/cachedir/\n"
 )
 
-// prepare makes the directories of a cache below dir and returns that of this
-// version. A directory that is not fit for a cache, where another would be, is an
-// error; where only the storing has to be done without, it is an unfitError.
+// prepare makes the directories of a cache below dir and returns this version's. If a
+// directory cannot hold a cache, but another could, it returns an error; if only storing
+// has to be given up, an unfitError.
 func prepare(dir string) (string, error) {
 	if err := makeOwn(dir); err != nil {
 		return "", err
@@ -84,8 +84,8 @@ func makeOwn(dir string) error {
 	return checkOwn(dir)
 }
 
-// checkOwn returns an error unless dir is a directory that only this user writes
-// to, and not a link that somebody else planted.
+// checkOwn returns an error unless dir is a directory that only this user can write to, and
+// not a planted link.
 func checkOwn(dir string) error {
 	const instead = "name another directory with --cache or " + dirVariable
 	var st unix.Stat_t
@@ -128,7 +128,7 @@ func isDiskError(err error) bool {
 	return false
 }
 
-// notUsable says that the cache cannot be at path.
+// notUsable is the error that path cannot hold the cache.
 func notUsable(path string, err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -141,7 +141,7 @@ func notUsable(path string, err error) error {
 	return err
 }
 
-// errNotRegular marks what is in the place of a file and is none.
+// errNotRegular marks something other than a file where a file belongs.
 var errNotRegular = errors.New("it is not a regular file")
 
 // openRegular opens a file, whatever is in its place: it follows no link, and does

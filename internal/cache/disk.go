@@ -23,9 +23,8 @@ const (
 	wholeName = "whole"
 )
 
-// disk is an entry's files, open. A process that has an entry open has state locked
-// shared; one that changes the entry, or makes it whole, has data locked as well: see
-// alone.
+// disk is an entry's open files. A process that has an entry open holds a shared lock on
+// state; one that changes the entry, or makes it whole, has data locked as well: see exclusively.
 type disk struct {
 	s      *Store
 	entry  *Entry
@@ -41,7 +40,7 @@ type disk struct {
 	dead      atomic.Bool  // nothing is read or stored here any more
 	unwritten atomic.Bool  // nothing is stored here any more
 	loses     atomic.Bool
-	lost      sync.Map // numbers of cells that are absent in this process alone
+	lost      sync.Map // numbers of cells that are absent only in this process
 
 	writing sync.Mutex
 	verify  *verifier
@@ -65,8 +64,7 @@ const (
 // errBroken marks files of an entry that do not fit each other.
 var errBroken = errors.New("not a usable entry")
 
-// openDisk opens the files of an entry, and makes them where there are none, or
-// none that can be used.
+// openDisk opens the files of an entry, and makes them if they are missing or unusable.
 func (s *Store) openDisk(e *Entry) (*disk, error) {
 	id := &e.id
 	own, shared := s.dirs(id)
@@ -131,9 +129,9 @@ func (s *Store) dirs(id *ID) (own, shared string) {
 	return at(own), at(shared)
 }
 
-// markOf returns the digest for which an entry says that it is whole, "" for none.
+// markOf returns the digest with which an entry is marked as whole, "" if it is not.
 func markOf(dir string) string {
-	text, _ := readRegular(filepath.Join(dir, wholeName), maxMeta) // what cannot be read says nothing
+	text, _ := readRegular(filepath.Join(dir, wholeName), maxMeta) // an unreadable mark counts as missing
 	return strings.TrimSuffix(string(text), "\n")
 }
 
@@ -151,9 +149,8 @@ func (d *disk) isAt(dir string) bool {
 	return there
 }
 
-// share gives a whole entry the name that is of its digest alone. Where that fails,
-// or another was faster, it stays its server's, and is swept when it was not used
-// for long.
+// share renames a whole entry after only its digest. If that fails, or another process was
+// faster, the entry stays its server's, and is swept when it has not been used for long.
 func (d *disk) share() {
 	own, shared := d.s.dirs(d.id)
 	if own != shared && d.isAt(own) && markOf(shared) != d.id.Digest {
@@ -225,8 +222,8 @@ func (s *Store) makeFiles(dir string, id *ID) (err error) {
 	return err
 }
 
-// openFiles opens an entry that exists. The error is fs.ErrNotExist where it does
-// not, errBroken where it cannot be used, EWOULDBLOCK while another removes it.
+// openFiles opens an entry that exists. The error is fs.ErrNotExist if it does not,
+// errBroken if it cannot be used, EWOULDBLOCK while another process removes it.
 func (s *Store) openFiles(dir string, e *Entry) (_ *disk, err error) {
 	if _, err := os.Lstat(dir); err != nil {
 		return nil, err
@@ -343,9 +340,9 @@ func sameFile(f *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(a, b), err
 }
 
-// alone runs fn while no other process, and no other goroutine, changes the
-// entry. The error is EWOULDBLOCK where another did for too long.
-func (d *disk) alone(fn func() error) error {
+// exclusively runs fn while no other process, and no other goroutine, changes the entry. The
+// error is EWOULDBLOCK if another process does for too long.
+func (d *disk) exclusively(fn func() error) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	wait := time.Millisecond
@@ -378,10 +375,10 @@ func (d *disk) reopen() (*os.File, error) {
 	return f, nil
 }
 
-// remove empties all cells, for other processes that have the entry open, and
-// removes its files if they are still those of its name.
+// remove empties all cells, for other processes that have the entry open, and removes its
+// files if they still have its name.
 func (d *disk) remove() error {
-	err := d.alone(func() error {
+	err := d.exclusively(func() error {
 		return errors.Join(d.setDropped(), d.state.Truncate(headerSize), d.state.Truncate(stateSize(d.size)))
 	})
 	if dir := d.place(); d.isAt(dir) {
@@ -401,8 +398,8 @@ func (d *disk) cannotStore(err error) {
 	}
 }
 
-// touch says when the entry was used last: those that were not for longest are
-// swept first, and it does no harm if that fails.
+// touch records the last use of the entry: the least recently used entries are swept first.
+// Failing is harmless.
 func (d *disk) touch() {
 	now := time.Now()
 	_ = os.Chtimes(filepath.Join(d.place(), stateName), now, now)

@@ -32,10 +32,10 @@
 // that maps it asks [Entry.Proven] before it uses a range for the first time.
 //
 // A digest proves nothing before it is compared: a server may state it and send other
-// bytes. An entry therefore belongs to one server and a digest until it is whole, and is
-// then renamed to be of the digest alone, for all servers that state it. Until then no other
+// bytes. An entry therefore belongs to one server and a digest until it is whole. Only then
+// is it renamed after just the digest, for all servers that state it. Until then no other
 // server's requests read, write or lock it. A file of up to 16 MiB is compared before any
-// byte of it is local; of a larger one nothing is known until all of it is.
+// byte of it is local; a larger file is unverified until all of it is local.
 //
 // Nothing in the directory is trusted: an entry whose files do not fit each other is
 // removed and started again. If a file is cut while it is in use, or a disk fails or is

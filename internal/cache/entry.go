@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// ErrAbsent says that a byte that was asked for is not local.
+// ErrAbsent is the error that a requested byte is not local.
 var ErrAbsent = errors.New("these bytes are not in the cache")
 
 // Range is [Off, Off+N) of a file.
@@ -39,7 +39,7 @@ type Entry struct {
 	failed atomic.Pointer[error]
 }
 
-// openDisk opens the entry's files, where there is a disk.
+// openDisk opens the entry's files if the cache has a disk.
 func (e *Entry) openDisk() {
 	if e.s.root == "" {
 		return
@@ -158,18 +158,18 @@ func (e *Entry) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // Proven reports whether bytes of the disk were compared with their checksums since the
-// entry was opened, or stored since then: a mapping of the file has the bytes that were
-// stored, and not what the disk made of them.
+// entry was opened, or stored since then: a mapping of the file then has exactly the stored
+// bytes.
 func (e *Entry) Proven(off, n int64) bool {
 	d := e.disk.Load()
 	return d != nil && d.isProvenAll(off, n)
 }
 
-// WriteAt keeps bytes of the file that were fetched; off is a multiple of
-// CellSize. Whole cells, and the last one of the file, are local afterwards: on
-// the disk where there is room, else in memory, where the cells that were used
-// last are kept. It returns how many bytes that is; what is left over of a cell is
-// not kept. A file that is verified first is taken as a whole, if it is right.
+// WriteAt keeps bytes of the file that were fetched; off is a multiple of CellSize. Whole
+// cells, and the last one of the file, are local afterwards: on the disk if there is room,
+// else in memory, which keeps the most recently used cells. It returns how many bytes that
+// is; the rest, part of a cell, is not kept. A file that is verified first is accepted as a
+// whole, if its digest matches.
 func (e *Entry) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 || off%CellSize != 0 || int64(len(p)) > e.id.Size-off {
 		return 0, fmt.Errorf("%s: cannot cache %d bytes at %d of %d", tensorfs.Printable(e.id.Source), len(p), off, e.id.Size)
@@ -270,8 +270,8 @@ func (e *Entry) Verified() bool {
 	return e.id.Digest != "" && d != nil && d.isWhole()
 }
 
-// Failed returns the error of bytes that are not those of the file's digest, once that
-// was noticed.
+// Failed returns the error that bytes do not match the file's digest, once that was
+// noticed.
 func (e *Entry) Failed() error {
 	if err := e.failed.Load(); err != nil {
 		return *err
@@ -295,7 +295,7 @@ func (e *Entry) Stored(off, n int64) (stored int64) {
 	return stored
 }
 
-// mismatch forgets an entry whose bytes are not those of its digest.
+// mismatch forgets an entry whose bytes do not match its digest.
 func (e *Entry) mismatch(got string) error {
 	var err error = &digestError{e.id.Source, got, e.id.Digest}
 	if e.failed.CompareAndSwap(nil, &err) {

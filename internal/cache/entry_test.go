@@ -244,7 +244,7 @@ func TestNobodyWritesToWhole(t *testing.T) {
 	check(t, a.read(0, 2*cell, cell))
 	d := a.onDisk(t)
 	made := make(chan error, 1)
-	err := b.onDisk(t).alone(func() error {
+	err := b.onDisk(t).exclusively(func() error {
 		go func() { made <- d.verifyWhole(t.Context(), true) }()
 		select {
 		case err := <-made:

@@ -49,7 +49,7 @@ func checkHeader(b []byte, size int64) error {
 	return nil
 }
 
-// meta is what meta.json says. It is written once.
+// meta is the content of meta.json. It is written once.
 type meta struct {
 	Version int       `json:"version"`
 	Key     string    `json:"key"`

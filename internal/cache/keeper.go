@@ -134,8 +134,7 @@ func (k *keeper) limitAt(used int64) (limit int64, full bool) {
 	return max(min(budget, room), 0), room < budget
 }
 
-// tidy counts, and sweeps where there is little room. ok is false where there is
-// little room still.
+// tidy counts, and sweeps if room is scarce. ok is false if it still is afterwards.
 func (k *keeper) tidy() (ok bool) {
 	used, limit := k.count()
 	if used <= limit-limit/16 {

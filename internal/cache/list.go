@@ -24,8 +24,7 @@ type Info struct {
 	Converted bool `json:"converted,omitempty"`
 }
 
-// List returns the entries on the disk, sorted by source, without those that cannot be
-// used.
+// List returns the usable entries on the disk, sorted by source.
 func (s *Store) List() ([]Info, error) {
 	list := []Info{}
 	if s.root == "" {
@@ -70,8 +69,8 @@ func look(dir string, size int64) (cached int64, inUse bool, err error) {
 	return cached, !alone, err
 }
 
-// PruneOptions say what to remove: entries until the cache has no more than Size
-// bytes, and those that Match.
+// PruneOptions select what to remove: entries until the cache has no more than Size bytes,
+// and entries that Match.
 type PruneOptions struct {
 	Size  int64                    // negative: the budget
 	Match func(source string) bool // nil: none

@@ -33,7 +33,7 @@ func newMemory(limit int64) *memory {
 	return &memory{limit: limit, cells: map[memoryKey]*list.Element{}}
 }
 
-// get returns the bytes of a cell, nil where they are not here.
+// get returns the bytes of a cell, nil if they are not in memory.
 func (m *memory) get(e *Entry, i int64) []byte {
 	if e.inMemory.Load() == 0 {
 		return nil
@@ -63,7 +63,7 @@ func (m *memory) put(e *Entry, i int64, b []byte) {
 	c := &memoryCell{memoryKey{e, i}, append([]byte(nil), b...)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.gone { // its last user closed it meanwhile
+	if e.gone { // its last user closed it concurrently
 		return
 	}
 	if el := m.cells[c.memoryKey]; el != nil {
@@ -84,7 +84,7 @@ func (m *memory) remove(el *list.Element) {
 	c.e.inMemory.Add(-1)
 }
 
-// drop drops all cells of an entry; gone says that it takes no more.
+// drop drops all cells of an entry; gone marks that it accepts no more.
 func (m *memory) drop(e *Entry, gone bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pin is what a file of names says.
+// pin is the content of a file of names.
 type pin struct {
 	Name  string          `json:"name"`
 	Time  time.Time       `json:"time"`
@@ -47,15 +47,15 @@ func (s *Store) Pin(name string, v any) error {
 	return nil
 }
 
-// Pinned sets v to the value that was kept under a name and says when that was. ok
-// is false if no value was kept, or none that fits v.
+// Pinned sets v to the value that was kept under a name and returns when it was kept. ok is
+// false if the name has no value, or one that does not fit v.
 func (s *Store) Pinned(name string, v any) (at time.Time, ok bool) {
 	name = s.scoped(name)
 	s.mu.Lock()
 	text := s.pins[name]
 	s.mu.Unlock()
 	if text == nil && s.root != "" {
-		text, _ = readRegular(s.pinPath(name), maxPin) // where it cannot be read there is none
+		text, _ = readRegular(s.pinPath(name), maxPin) // an unreadable file counts as missing
 	}
 	var p pin
 	if json.Unmarshal(text, &p) != nil || p.Name != name || json.Unmarshal(p.Value, v) != nil {
@@ -64,7 +64,7 @@ func (s *Store) Pinned(name string, v any) (at time.Time, ok bool) {
 	return p.Time, true
 }
 
-// scoped is a name among those of Options.Scope.
+// scoped adds Options.Scope to a name.
 func (s *Store) scoped(name string) string {
 	if s.scope == "" {
 		return name

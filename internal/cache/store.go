@@ -22,7 +22,7 @@ type Options struct {
 	Dir    string       // "": DefaultDir()
 	Budget int64        // bytes on the disk; 0: a tenth of the file system, at most 100 GB; negative: no disk, memory only
 	OnDisk bool         // a disk that is unfit is an error
-	Scope  string       // names are remembered for those with the same one alone
+	Scope  string       // a name is remembered only for programs with the same scope
 	Exists bool         // a directory that does not exist is not made: memory only
 	Logger *slog.Logger // nil: discard
 }
@@ -45,10 +45,10 @@ type Store struct {
 	pins    map[string][]byte // that could not be written
 }
 
-// Open opens the cache in a directory, which it makes. A directory of another
-// user, or one that others may write to, is an error that says what to do. Where
-// the disk is unfit (a network's, read-only, full) the cache is in memory only,
-// unless that is not wanted, and the log says so.
+// Open opens the cache in a directory, and makes the directory. If the directory belongs to
+// another user, or others may write to it, the error tells what to do. If the disk is unfit
+// (a network's, read-only, full), the cache is in memory only, unless Options rule that
+// out, and the log records it.
 func Open(o Options) (*Store, error) {
 	s := &Store{
 		scope:   o.Scope,
@@ -95,8 +95,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Mismatch returns the error of the first file whose bytes were not those of its
-// digest, also of one that was noticed in the background or when it was closed.
+// Mismatch returns the error of the first file whose bytes did not match its digest, even
+// if that was noticed in the background or when it was closed.
 func (s *Store) Mismatch() error {
 	if err := s.mismatch.Load(); err != nil {
 		return *err
@@ -104,8 +104,7 @@ func (s *Store) Mismatch() error {
 	return nil
 }
 
-// Dir returns the directory that the cache was opened in, "" where it is in memory
-// only.
+// Dir returns the directory that the cache was opened in, "" if it is in memory only.
 func (s *Store) Dir() string {
 	if s.root == "" {
 		return ""
@@ -135,9 +134,9 @@ type ID struct {
 	Private bool      // there is no identity: the entry ends when it is closed
 }
 
-// names returns what the entry of a file is called while its bytes may be any that
-// its server sends, and once they are known to have the digest. They are the same
-// where the key is not a digest that a server states.
+// names returns the names of a file's entry: own while its bytes may be anything that its
+// server sends, shared once they are known to have the digest. They are equal if the key is
+// not a digest that a server states.
 func (id *ID) names() (own, shared string) {
 	text := fmt.Sprintf("%s\n%d", id.Key, id.Size)
 	shared = nameOf(text)

@@ -15,7 +15,7 @@ import (
 // lockName is the file that a sweep locks, so that there is one at a time.
 const lockName = "lock"
 
-// errSweeping says that another process sweeps.
+// errSweeping is the error that another process is sweeping.
 var errSweeping = errors.New("another process is sweeping the cache")
 
 // item is what a sweep removes as a whole: the directory of an entry or of a converted
@@ -68,15 +68,15 @@ func (s *Store) used(list []item) int64 {
 	return n + taken(s.pinFiles()) + taken(list)
 }
 
-// Swept says what a sweep removed.
+// Swept counts what a sweep removed.
 type Swept struct {
 	Entries int
 	Bytes   int64
 	InUse   int // entries that would have been removed
 }
 
-// sweep removes entries of which no process makes use, the least recently used ones
-// first, until the store has no more than o.Size bytes, and the names beyond their share.
+// sweep removes entries that no process uses, the least recently used ones first, until the
+// store has no more than o.Size bytes, and the names beyond their share.
 func (s *Store) sweep(o PruneOptions) (Swept, error) {
 	lock, ok, err := lockFile(s.path(lockName), unix.LOCK_EX)
 	if err != nil {

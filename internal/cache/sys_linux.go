@@ -28,7 +28,7 @@ var elsewhere = map[uint32]string{
 	0xbacbacbc:             "VMware's shared folders",
 }
 
-// remoteFileSystem names the file system of dir where it cannot hold a cache.
+// remoteFileSystem names the file system of dir if it cannot hold a cache.
 func remoteFileSystem(st *unix.Statfs_t) string { return elsewhere[uint32(st.Type)] }
 
 // syncData makes a file's bytes durable.

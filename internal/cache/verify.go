@@ -36,7 +36,7 @@ var digests = map[string]struct {
 	}},
 }
 
-// NewHash returns the hash that a digest is of, nil for none.
+// NewHash returns the hash algorithm of a digest, nil without a digest.
 func NewHash(digest string, size int64) (hash.Hash, error) {
 	if digest == "" {
 		return nil, nil
@@ -72,7 +72,7 @@ func (v *verifier) reset() {
 	v.pos.Store(0)
 }
 
-// take waits until nobody else hashes.
+// take waits until no other goroutine hashes.
 func (v *verifier) take(ctx context.Context) error {
 	select {
 	case v.turn <- struct{}{}: // also where ctx has ended, if it is free
@@ -89,8 +89,8 @@ func (v *verifier) take(ctx context.Context) error {
 
 func (v *verifier) give() { <-v.turn }
 
-// advance hashes local bytes as far as there are any, and is ErrAbsent where that is not to
-// the end. The caller has the turn.
+// advance hashes local bytes as far as they go. It returns ErrAbsent unless they reach the
+// end. The caller has the turn.
 func (d *disk) advance(ctx context.Context) (err error) {
 	v := d.verify
 	if v.pos.Load() == 0 {
@@ -136,11 +136,10 @@ func (d *disk) hash(ctx context.Context) error {
 	return d.advance(ctx)
 }
 
-// Verify holds that the bytes of the file, which must be local, have its digest:
-// it reads those that were not hashed since the entry was opened. Where there is
-// no digest it holds only that all are local. Afterwards the entry is Whole, if its
-// disk allows it. Bytes with another digest are forgotten: the error wraps
-// tensorfs.ErrChanged.
+// Verify checks that the bytes of the file, which must be local, have its digest: it reads
+// the bytes that were not hashed since the entry was opened. Without a digest it only
+// checks that all are local. Afterwards the entry is Whole, if its disk allows it. Bytes
+// with another digest are forgotten: the error wraps tensorfs.ErrChanged.
 func (e *Entry) Verify(ctx context.Context) error {
 	if err := e.failed.Load(); err != nil {
 		return *err
@@ -212,7 +211,7 @@ func (e *Entry) absent() error {
 	return fmt.Errorf("%s: it cannot be verified: %w", tensorfs.Printable(e.id.Source), ErrAbsent)
 }
 
-// digestError says that the bytes that came are not those of the file.
+// digestError is the error that the received bytes are not the file's.
 type digestError struct{ source, got, want string }
 
 func (e *digestError) Error() string {

@@ -70,13 +70,13 @@ func (d *disk) isWhole() bool {
 	return d.whole.Load()
 }
 
-// lookWhole looks for the mark of a whole entry, which says what digest was
-// verified. One that cells contradict does not count.
+// lookWhole looks for the mark of a whole entry, which holds the verified digest. A mark
+// that cells contradict does not count.
 func (d *disk) lookWhole() {
 	path := filepath.Join(d.place(), wholeName)
 	text, err := readRegular(path, maxMeta)
 	if errors.Is(err, errNotRegular) {
-		_ = os.RemoveAll(path) // it is in the way of the mark; what cannot be removed is none
+		_ = os.RemoveAll(path) // it blocks the mark; if it cannot be removed, the entry has no mark
 	}
 	if err == nil && string(text) == d.id.Digest+"\n" {
 		all, err := d.complete()
@@ -84,13 +84,13 @@ func (d *disk) lookWhole() {
 	}
 }
 
-// errStale says that cells became absent after they were hashed.
+// errStale is the error that cells became absent after they were hashed.
 var errStale = errors.New("the cells changed while they were verified")
 
-// makeWhole marks the entry as whole if all cells are there, and durable. No process
-// writes to it meanwhile or afterwards, and what was hashed is still there.
+// makeWhole durably marks the entry as whole if all cells are local. No process writes to
+// it during the call or afterwards, and everything that was hashed is still there.
 func (d *disk) makeWhole(v *verifier) error {
-	return d.alone(func() error {
+	return d.exclusively(func() error {
 		now, err := d.dropped()
 		if err != nil {
 			return err
@@ -119,8 +119,8 @@ func (d *disk) makeWhole(v *verifier) error {
 	})
 }
 
-// unmake makes a whole entry one that is not, and that is of its server alone again.
-// ok is false where others have it open. The caller has it alone.
+// unmake turns a whole entry back into one that belongs to its server. ok is false if other
+// processes have it open. The caller holds it exclusively.
 func (d *disk) unmake() (ok bool, err error) {
 	if ok, err := flock(d.state, unix.LOCK_EX); !ok {
 		return false, err
@@ -146,8 +146,8 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// verifyWhole makes an entry whole whose cells are all there: verified where a
-// digest is known. Bytes that are not hashed yet are read only where long says so.
+// verifyWhole makes an entry whole whose cells are all local: verified if a digest is
+// known. Bytes that are not hashed yet are read only if long is set.
 func (d *disk) verifyWhole(ctx context.Context, long bool) error {
 	v := d.verify
 	if err := v.take(ctx); err != nil {

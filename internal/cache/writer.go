@@ -51,9 +51,8 @@ func (e *Entry) Writer(off int64) *Writer {
 	return w
 }
 
-// Fill reads n bytes more of the file from body. It returns how many came in whole
-// cells, all others of which have to come again; came, which may be nil, is told of
-// each cell.
+// Fill reads n bytes more of the file from body. It returns how many arrived in whole
+// cells; the rest has to be fetched again. came, which may be nil, runs for each cell.
 func (w *Writer) Fill(body io.Reader, n int64, came func(n int64)) (got int64, err error) {
 	for got < n {
 		have := len(*w.buf)
