@@ -15,12 +15,12 @@ func later(name string) bool {
 	return ok && 1 < number && number <= count
 }
 
-// beside are GGUF files that come with models and are none themselves.
+// beside are GGUF files that come with models and are not models themselves.
 var beside = []string{"mmproj", "imatrix"}
 
-// Choose returns which file of a listing is the model: "." where it is a directory
-// of safetensors, else the one GGUF file, or the first of one that is split. Several
-// are an error that names them.
+// Choose returns the model among the files of a listing: "." for a directory of
+// safetensors, else the only GGUF file, or the first shard of a split one. Several are an
+// error that names them.
 func (l *Listing) Choose() (string, error) {
 	var models, others []string
 	for i := range l.items {

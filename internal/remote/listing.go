@@ -29,8 +29,8 @@ type Item struct {
 	Part   *Part  // nil: all of it
 }
 
-// Part says that a file is [Off, Off+Size) of the server's file, as a member of an
-// archive is.
+// Part is the location of a file in the server's file, such as a member of an archive:
+// [Off, Off+Size).
 type Part struct{ Off, Size int64 }
 
 // Size returns the file's length.
@@ -41,16 +41,16 @@ func (item *Item) Size() int64 {
 	return item.ID.Size
 }
 
-// Listing is a directory of a server as it was when it was looked up. Its methods
-// ask nobody.
+// Listing is a snapshot of a server's directory. Its methods send no requests.
 type Listing struct {
 	Name    string    // for people, with what pins it: hf:ORG/NAME@COMMIT; no secrets
 	ModTime time.Time // of directories
 	Note    string    // what its user should know, "" for nothing
 	Client  *web.Client
 	Store   *cache.Store
-	// Progress, if it is not nil, is told of what takes long: what it is, and of how many
-	// bytes. It returns what is called as they come, and at the end.
+	// Progress, if not nil, is told of long operations: a description and the number of
+	// bytes, 0 if unknown. Of the returned functions, add counts bytes as they arrive, and
+	// end runs at the end.
 	Progress func(what string, total int64) (add func(n int64), end func())
 
 	items []Item // sorted by name
@@ -67,9 +67,9 @@ const (
 	maxParts = 64      // of a name
 )
 
-// CheckName says what is wrong with the name of a file in a listing, "" where it is
-// sound: a relative path that leads only downwards. Code that works with names before
-// the listing is made checks them first.
+// CheckName describes what is wrong with the name of a file in a listing, "" if it is
+// valid: a relative path that leads only downwards. Code that works with names before the
+// listing is made checks them first.
 func CheckName(name string) string {
 	switch {
 	case len(name) > maxName:
@@ -114,8 +114,8 @@ func NewListing(name string, items []Item, client *web.Client, store *cache.Stor
 	return l, nil
 }
 
-// hasBelow reports whether there are files below the name of a file. Those that begin
-// with the name follow it, but a.b comes before a/b.
+// hasBelow reports whether there are files below the name of a file. Names with that prefix
+// follow it, but a.b comes before a/b.
 func (l *Listing) hasBelow(i int) bool {
 	name := l.items[i].Name
 	if i+1 == len(l.items) || !strings.HasPrefix(l.items[i+1].Name, name) {

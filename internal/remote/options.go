@@ -16,15 +16,16 @@ import (
 type Options struct {
 	Client  *web.Client
 	Store   *cache.Store
-	Offline string // what forbids asking, "" if nothing does: names stand for what they stood for the last time
+	Offline string // the setting that forbids requests, "" if they are allowed; names then keep their last meaning
 	// Download has brought into the cache what cannot be read in parts: a file of a server without
 	// ranges, however large it is, and what a compressed layer unpacks to.
 	Download bool
 	// HubCache is the cache of Hugging Face's own programs, which is only read; "" for
 	// none.
 	HubCache string
-	// Progress, if it is not nil, is told of what takes long: what it is, and of how many
-	// bytes. It returns what is called as they come, and at the end.
+	// Progress, if not nil, is told of long operations: a description and the number of
+	// bytes, 0 if unknown. Of the returned functions, add counts bytes as they arrive, and
+	// end runs at the end.
 	Progress func(what string, total int64) (add func(n int64), end func())
 	Env      func(name string) string // nil: os.Getenv
 }

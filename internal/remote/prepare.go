@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// few is how many files come so soon that nobody is told of it.
+// few is a number of files that arrives too fast to show progress.
 const few = 8
 
 // Prepare brings in the first cell of each of the files that are on the server: the
@@ -21,7 +21,7 @@ func (l *Listing) Prepare(names []string) (done func()) {
 	defer end()
 	var mu sync.Mutex
 	var files []source.File
-	// The parser asks for what fails itself, and says why it cannot be had.
+	// The parser asks again for a file that failed, and reports the reason.
 	_ = parallel.Each(context.Background(), AtOnce, len(names), func(ctx context.Context, i int) error {
 		f, err := l.OpenFile(names[i])
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
-// Question is what a name stands for: a commit, a manifest, the version of a file. The
-// answer is kept, for when nobody may be asked and when nobody answers.
+// Question resolves a name to a commit, a manifest or the version of a file. The answer is
+// kept for times without a network.
 type Question[T any] struct {
 	Name    string // for people, as it was asked
 	Who     string // may answer, for people: "the Hub"
@@ -32,19 +32,20 @@ func Kept[T any](store *cache.Store, name string) (kept func() (T, time.Time, bo
 	return kept, func(v T) { _ = store.Pin(name, v) } // what cannot be kept is asked for again, and that is all
 }
 
-// Answer is what a name stands for, and how that is known.
+// Answer is the meaning of a name, with its source.
 type Answer[T any] struct {
 	Value T
 	// Offline is what forbids to ask for the files of the answer, "" if nothing does.
 	Offline string
-	// Silence is why it is the last answer, nil where it is the one of now: nobody
-	// answered.
+	// Silence is the error of a server that did not answer, so that this is the last known
+	// answer. It is nil if the answer is fresh.
 	Silence error
-	// Note says that to people, "" for an answer of now.
+	// Note explains Silence to users, "" if the answer is fresh.
 	Note string
 }
 
-// Origin returns how to ask for a file of the answer: later, where nobody answers now.
+// Origin returns an Origin for a file of the answer, which waits with requests if the
+// server is silent.
 func (a *Answer[T]) Origin(o web.Origin) web.Origin {
 	switch {
 	case a.Offline != "":
@@ -55,9 +56,9 @@ func (a *Answer[T]) Origin(o web.Origin) web.Origin {
 	return o
 }
 
-// Answer asks, unless that is forbidden. Where nobody answers it is the last answer; a
-// refusal is an error, whatever was answered before: what is gone, or not for
-// everybody any more, is not shown as if it was. ctx is that of all requests together.
+// Answer asks, unless that is forbidden. If the server does not answer, it returns the last
+// answer. A refusal is an error even if an earlier answer exists: what was removed or made
+// private is not shown as if it were still public. ctx covers all requests together.
 func (q *Question[T]) Answer(ctx context.Context) (a Answer[T], err error) {
 	v, at, ok := q.Kept()
 	if q.Offline != "" {
@@ -90,13 +91,13 @@ func (q *Question[T]) Answer(ctx context.Context) (a Answer[T], err error) {
 	}, nil
 }
 
-// silent is the error of a name for which nobody answers: it names what was asked for,
-// and not the address that was.
+// silent is the error that the server did not answer for a name. It contains the name and
+// no address.
 func (q *Question[T]) silent(more string, err error) error {
 	e := &tensorfs.FormatError{File: q.Name, Offset: -1, Problem: fmt.Sprintf("%s did not answer: %s", q.Who, q.reason(err)), Advice: "try again later", Kind: err}
 	if own, ok := errors.AsType[*tensorfs.FormatError](err); ok {
 		e.Advice = own.Advice
-		if own.File == q.Name && strings.HasPrefix(own.Problem, q.Who+" ") { // which says why
+		if own.File == q.Name && strings.HasPrefix(own.Problem, q.Who+" ") { // which explains why
 			e.Problem = own.Problem
 		}
 	}
@@ -104,7 +105,7 @@ func (q *Question[T]) silent(more string, err error) error {
 	return e
 }
 
-// reason is why nobody answered, without the address that was asked.
+// reason is why the server did not answer, without its address.
 func (q *Question[T]) reason(err error) string {
 	e, ok := errors.AsType[*tensorfs.FormatError](err)
 	if !ok || strings.HasSuffix(e.Problem, " does not answer") {
