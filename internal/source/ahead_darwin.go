@@ -17,8 +17,8 @@ func advise(fd int, _, from, to int64) {
 	}
 }
 
-// cached is not known here. The mapping is read by the kernel only, which stops nobody
-// else where a page has to come from the disk.
+// cached is unknown on this system. Only the kernel reads the mapping, and a page that has
+// to come from the disk stops no other goroutine.
 func (*Mapped) cached(int64, int64) bool { return true }
 
 func readAheadOf(int) int64 { return leastAdvised }

@@ -41,8 +41,8 @@ func readAheadOf(fd int) int64 {
 // cachedStep is how far apart the pages are by which cached judges.
 const cachedStep = 512 << 10
 
-// cached reports whether the bytes [from, to), of which there are some, seem to be in the
-// page cache: the last one is, which comes last, and one here and there before it.
+// cached reports whether the bytes [from, to), which must not be empty, seem to be in the
+// page cache: it checks the last page, which is read last, and samples before it.
 func (m *Mapped) cached(from, to int64) bool {
 	for at := to - 1; at >= from; at -= cachedStep {
 		if !m.cachedAt(at) {
@@ -52,11 +52,12 @@ func (m *Mapped) cached(from, to int64) bool {
 	return true
 }
 
-// cachedAt reports whether the page at off is in the page cache. mincore knows it, but
-// tells only those who own the file or may write to it, and says to all others that
-// everything is. These ask by a read that does not wait: where a page is missing the
-// kernel begins to read it, and takes it for a place where a stream may go on. Some file
-// systems, such as tmpfs and overlayfs, have no such reads; mincore's answer has to do.
+// cachedAt reports whether the page at off is in the page cache. mincore tells that only to
+// the file's owner and users who may write to it; for all other users it reports every page
+// as present. For them, cachedAt tries a read that does not wait: if the page is missing,
+// the kernel begins to read it, and treats the place as a possible continuation of a
+// stream. Some file systems, such as tmpfs and overlayfs, lack such reads; mincore's answer
+// has to do.
 func (m *Mapped) cachedAt(off int64) bool {
 	if m.tells() {
 		return m.resident(off)

@@ -18,7 +18,7 @@ import (
 //   - by their ReadAt, if they have only that;
 //   - otherwise from the front into memory when they are opened, at most 1 GiB of each.
 //
-// Where a file is, Location(name string) string of the fs.FS says, if it has that.
+// If the fs.FS has a method Location(name string) string, it locates files.
 func Of(fsys fs.FS) FS {
 	if src, ok := fsys.(FS); ok {
 		return src
@@ -32,7 +32,7 @@ const maxInMemory = 1 << 30
 // anyFS makes an FS of an fs.FS.
 type anyFS struct{ fs.FS }
 
-// Location returns what the fs.FS says, else the name.
+// Location returns the fs.FS's location, else the name.
 func (a anyFS) Location(name string) string {
 	if l, ok := a.FS.(interface{ Location(name string) string }); ok {
 		return l.Location(name)

@@ -30,7 +30,7 @@ import (
 // The inode is not compared. The handle is the inode: what is put in its place by
 // a rename is another file, and the one that was opened goes on being read.
 //
-// What is not noticed:
+// Not noticed:
 //
 //   - writing through a shared mapping and setting mtime back afterwards, or, of a
 //     file that is touched on purpose, writing through a mapping at all
@@ -51,7 +51,7 @@ type changes struct {
 	size         int64
 	inode        uint64
 	mtime, ctime unix.Timespec
-	touched      bool                                  // mtime says nothing
+	touched      bool                                  // mtime is not compared
 	err          atomic.Pointer[tensorfs.ChangedError] // once it changed
 	begin        sync.Once
 	watch        *watch // nil before it is watched, and on systems that cannot
@@ -108,6 +108,6 @@ func (c *changes) mark(path, why string) error {
 	return c.err.Load()
 }
 
-// Unwatched says why changes of some open file are told by its times alone, so that
-// a chmod counts as one, and what to do. It is "" where that is true of none.
+// Unwatched explains why changes of some open file are detected only by its times, so that
+// a chmod counts as a change, and what to do. It is "" if all files are watched.
 func Unwatched() string { return writes.unwatched() }

@@ -20,10 +20,10 @@ type Directory struct {
 	links Links
 	named string // the file in it that the user named, followed wherever it leads
 
-	anyOwner bool // links that lead to the directory are followed whoever owns them
+	anyOwner bool // links that lead to the directory are followed for every owner
 
 	mu     sync.Mutex
-	inner  *inner // where links may lead; nil where it is opened for each file
+	inner  *inner // where links may lead; nil if it is opened for each file
 	closed bool   // inner is not kept
 }
 
@@ -42,9 +42,9 @@ func Dir(path string, links Links) (*Directory, error) {
 	return d, nil
 }
 
-// Named returns the directory of what a user named, and its name there: "." for
-// a directory, else that of a regular file. What the user named is followed
-// wherever it leads; see Inside.
+// Named returns the directory of the path that a user named, and the file's name there: "."
+// for a directory, else a regular file's name. The user's path is followed wherever it
+// leads; see Inside.
 func Named(path string, links Links) (d *Directory, name string, err error) {
 	d, name, err = find(path, links)
 	if mode, ok := err.(special); ok {
@@ -312,8 +312,8 @@ func reach(path string) (*target, error) {
 	return w.hold(&s)
 }
 
-// explain says why a file of the model cannot be opened. A link to nothing is an
-// error of its own: the file was there, or its download has not finished.
+// explain describes why a file of the model cannot be opened. A dangling link is an error
+// of its own: the file was removed, or its download has not finished.
 func explain(path string, err error) error {
 	if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
 		return e

@@ -17,14 +17,13 @@
 // The kernel reads mapped bytes through Slices: there a lost page fails the system
 // call.
 //
-// Every file is opened without waiting and then looked at by its handle, so a
-// FIFO or a device in place of a file is refused at once, even if it was put
-// there a moment ago.
+// Every file is opened without waiting and then checked by its handle, so a FIFO or a
+// device instead of a file is refused at once, even if it was put there a moment ago.
 //
-// A file that is written to or truncated after it was opened no longer serves any
-// bytes, and reports this by an error with its path, a *tensorfs.ChangedError:
-// size and times of the open file are compared after every read, and where only
-// ctime moved the kernel is asked whether it was written to. Renaming, unlinking,
-// linking and chmod change nothing. See changed.go for the changes that are noticed, and those that
-// cannot be. [Mapped.IgnoreModTime] is for files that are touched on purpose.
+// A file that is written to or truncated after it was opened serves no further bytes, and
+// reports an error with its path, a *tensorfs.ChangedError: size and times of the open file
+// are compared after every read, and if only ctime moved the kernel is asked whether it was
+// written to. Renaming, unlinking, linking and chmod change nothing. See changed.go for the
+// changes that are noticed, and changes that cannot be. [Mapped.IgnoreModTime] is for files
+// that are touched on purpose.
 package source

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Links says how far symbolic links among a model's files are followed.
+// Links selects which symbolic links among a model's files are followed.
 type Links bool
 
 const (
@@ -34,9 +34,8 @@ const (
 // ErrLink marks a symbolic link that is not followed.
 var ErrLink = fmt.Errorf("%w: a symbolic link that leaves the model's directory", tensorfs.ErrUnsupported)
 
-// inner is the area that a directory's links may lead to. Files are opened below
-// the handle of root, so that a link which is changed meanwhile is not followed
-// out of it either.
+// inner is the area that a directory's links may lead to. Files are opened below the handle
+// of root, so that a link that changes in the meantime is not followed out of it either.
 type inner struct {
 	root   *os.Root
 	path   string // of root, without links
@@ -92,7 +91,7 @@ func (d *Directory) innerOf(w *walker, s spot) (*inner, error) {
 }
 
 // repository returns how many parts of a path lead to the folder of the Hugging Face cache
-// that a snapshot's directory belongs to. The first part is that of the top.
+// that a snapshot's directory belongs to. The first part is the top's.
 func repository(dir string) (parts int, ok bool) {
 	p := strings.Split(dir, "/")
 	for n := len(p); n > 2; n-- {

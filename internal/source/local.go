@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Abs returns the absolute path of path, and that of its target through symbolic
-// links, "" if the target does not exist.
+// Abs returns the absolute path of path, and the absolute path of its target through
+// symbolic links, "" if the target does not exist.
 func Abs(path string) (abs, real string, err error) {
 	if abs, err = filepath.Abs(path); err != nil {
 		return "", "", err

@@ -17,10 +17,10 @@ import (
 // Mapped is a mapped file of this machine. Besides being a File, it is a
 // tensorfs.PartSlicer, and so are its sections. On Linux they are a tensorfs.Viewer too.
 //
-// The mapping is for bytes that are in memory, of which it saves a copy. All others are
-// read by system calls, as by any other program: a page fault brings in the whole
-// read-ahead of the disk around each page that is missing, and elsewhere than on Linux it
-// would stop all goroutines of a processor. See ReadDirect for those of a stream.
+// The mapping is for bytes that are in memory, for which it saves a copy. All other bytes
+// are read by system calls, as by any other program: a page fault brings in the disk's
+// whole read-ahead around each missing page, and on systems other than Linux it would stop
+// all goroutines of a processor. See ReadDirect for bytes of a stream.
 type Mapped struct {
 	path    string // for messages
 	label   string // name below source/, for extents

@@ -53,7 +53,7 @@ func (i Info) ModTime() time.Time { return i.Time }
 // Sys returns nil.
 func (i Info) Sys() any { return nil }
 
-// Mode says that it can be read, by everybody.
+// Mode is readable by all users.
 func (i Info) Mode() fs.FileMode {
 	if i.Dir {
 		return fs.ModeDir | 0o555
@@ -72,7 +72,7 @@ func FileOf(data tensorfs.Data, path, label string, modTime time.Time) File {
 	return f
 }
 
-// dataFile is a File made of Data.
+// dataFile is a File backed by Data.
 type dataFile struct {
 	tensorfs.Data
 	path, label string
@@ -87,7 +87,7 @@ func (f *dataFile) Section(off, n int64) tensorfs.Data { return Section(f, off, 
 func (f *dataFile) Extents() []tensorfs.Extent         { return Extents(f) }
 func (f *dataFile) Check() error                       { return tensorfs.Check(f.Data) }
 
-// Close closes the data where that can be closed.
+// Close closes the data if it can be closed.
 func (f *dataFile) Close() error {
 	if c, ok := f.Data.(io.Closer); ok {
 		return c.Close()

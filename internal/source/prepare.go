@@ -2,9 +2,9 @@ package source
 
 // Preparer is an FS whose files come from afar.
 type Preparer interface {
-	// Prepare brings in the beginnings of files, several at a time, for a parser that
-	// opens one after the other. It returns when they are here, or one of them cannot
-	// be had, which its reader will see. They are kept until done is called.
+	// Prepare fetches the beginnings of files, several concurrently, for a parser that
+	// opens one after the other. It returns when they have arrived, or when a file cannot
+	// be fetched, which its reader will report. done releases them.
 	Prepare(names []string) (done func())
 }
 
@@ -17,5 +17,5 @@ func Prepare(src FS, names []string) (done func()) {
 	return func() {}
 }
 
-// Prepare is that of the FS inside.
+// Prepare calls Prepare of the FS inside.
 func (o *Opened) Prepare(names []string) (done func()) { return Prepare(o.FS, names) }

@@ -36,11 +36,10 @@ type FS interface {
 // the hash of its content, and touched by its owner, has IgnoreModTime().
 type File interface {
 	tensorfs.Data
-	// Section returns the bytes [off, off+n), with all abilities that the file
-	// has, as a tensorfs.Extenter. It panics where they are not inside the file:
-	// parsers check first.
+	// Section returns the bytes [off, off+n), with all abilities that the file has, as a
+	// tensorfs.Extenter. It panics if they are not inside the file: parsers check first.
 	Section(off, n int64) tensorfs.Data
-	// Path is where the file is, as FS.Location says.
+	// Path is the file's location, as returned by FS.Location.
 	Path() string
 	// Label is the file's name below source/, at first the last part of its name.
 	Label() string
@@ -54,8 +53,8 @@ type File interface {
 	io.Closer
 }
 
-// Section returns [off, off+n) of a File whose bytes are not in memory. It panics where
-// they are not inside the file.
+// Section returns [off, off+n) of a File whose bytes are not in memory. It panics if they
+// are not inside the file.
 func Section(f File, off, n int64) tensorfs.Data {
 	if err := tensorfs.CheckRange(f, off, n); err != nil {
 		panic(err)
@@ -78,7 +77,7 @@ func (e empty) Extents() []tensorfs.Extent {
 	return []tensorfs.Extent{{File: e.file.Label(), Offset: e.off}}
 }
 
-// Extents says that a File is itself, for [Section].
+// Extents returns a File as its own extent, for [Section].
 func Extents(f File) []tensorfs.Extent {
 	return []tensorfs.Extent{{File: f.Label(), Bytes: f.Size()}}
 }

@@ -36,8 +36,8 @@ func ReadRegular(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// ParseDigest returns what the name of a blob says of its bytes, as "sha256:HEX" or
-// "git:HEX", "" where it says nothing.
+// ParseDigest returns the digest in the name of a blob, as "sha256:HEX" or "git:HEX", "" if
+// the name contains none.
 func ParseDigest(name string) string {
 	switch m := blobName().FindStringSubmatch(name); {
 	case m == nil:
@@ -49,8 +49,8 @@ func ParseDigest(name string) string {
 	}
 }
 
-// StoredDigest returns what its store says of a file's bytes by the file's name, ""
-// where it is in no store.
+// StoredDigest returns the digest of a file's bytes that its store encodes in the file's
+// name, "" if the file is not in a store.
 func StoredDigest(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || filepath.Base(filepath.Dir(real)) != "blobs" {

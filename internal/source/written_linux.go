@@ -10,17 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writes knows which files were written to since they were watched. Times cannot
-// tell that alone: a program may set mtime back, and ctime moves for a chmod, a
-// rename, a link or a label as for a write. The kernel queues an event before a
-// write, truncation or hole returns, so a check made afterwards finds it.
+// writes knows which files were written to since they were watched. Times are not enough: a
+// program may set mtime back, and ctime moves for a chmod, a rename, a link or a label as
+// for a write. The kernel queues an event before a write, truncation or hole returns, so a
+// check made afterwards finds it.
 //
 // The system lets a user have few queues, so all files of the process share one.
 // It is never closed: the kernel takes some 15 ms for that, a watch only some us.
 var writes = writeQueue{fd: -1}
 
-// writeQueue is an inotify queue. Nobody waits for it; it is read when the ctime
-// of a file has moved.
+// writeQueue is an inotify queue. It is polled when the ctime of a file has moved.
 type writeQueue struct {
 	mu      sync.Mutex
 	fd      int // -1 before the first watch
@@ -99,7 +98,7 @@ var limits = map[error]string{
 	unix.ENOSPC: "fs.inotify.max_user_watches",
 }
 
-// whyUnwatched says why a file cannot be watched, and what to do.
+// whyUnwatched explains why a file cannot be watched, and what to do.
 func whyUnwatched(err error) string {
 	limit, ok := limits[err]
 	if !ok {
@@ -112,7 +111,7 @@ func whyUnwatched(err error) string {
 	return "nothing watches files for writes, because this user has no inotify watch left; raise " + limit + now + " with sysctl and open the model again"
 }
 
-// remove ends a watch; nil is that of a file which was never to be watched.
+// remove ends a watch; nil is the watch of a file that was never to be watched.
 func (q *writeQueue) remove(w *watch) {
 	if w == nil {
 		return
@@ -131,9 +130,9 @@ func (q *writeQueue) remove(w *watch) {
 	q.read()
 }
 
-// written returns why a file whose ctime has moved counts as changed: more than
-// those writes to it are known by now, or nobody would know. "" means that it was not
-// written to.
+// written returns why a file whose ctime has moved counts as changed: more writes to it are
+// known than the given number, or writes can no longer be detected. "" means that it was
+// not written to.
 func (q *writeQueue) written(w *watch, writes uint64) string {
 	if w == nil {
 		return ""

@@ -2,7 +2,7 @@
 
 package source
 
-// writes knows nothing here: times alone say whether a file changed.
+// writes is empty on this system: only times detect a change.
 var writes writeQueue
 
 type (
