@@ -22,20 +22,20 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Options are those of a Client. The zero value is usual.
+// Options configure a Client. The zero value is usual.
 type Options struct {
 	// Timeout is how long a reader waits for its bytes, 0 for two minutes.
 	Timeout time.Duration
 	// Agent is sent as User-Agent.
 	Agent string
-	// Logger gets what nobody else is told, nil for nothing.
+	// Logger gets problems that no error reports. May be nil.
 	Logger *slog.Logger
-	// Public says whether an address belongs to the Internet and not to a machine or
-	// network of its own; nil for what the standards say. Tests replace it.
+	// Public reports whether an address belongs to the Internet and not to a private
+	// machine or network; nil follows the standards. Tests replace it.
 	Public func(netip.Addr) bool
-	// Asks is told the host of every request, nil for nobody.
+	// Asks receives the host of every request. May be nil.
 	Asks func(host string)
-	// Proxy says through which proxy a request goes, nil for what the environment says.
+	// Proxy selects the proxy of a request; nil follows the environment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Plain allows http:// to public addresses, where everybody on the way can change
 	// what is read.
@@ -48,7 +48,7 @@ type Client struct {
 	open    http.RoundTripper // to any address, or through a proxy
 	outside http.RoundTripper // to public addresses only, without a proxy
 	gates   gates
-	trusted sync.Map // hosts, and the connections to those with certificates of their own
+	trusted sync.Map // hosts, and the connections to hosts with certificates of their own
 
 	fetched, cached atomic.Int64 // see Traffic
 }
@@ -57,7 +57,7 @@ type Client struct {
 // are mapped, because all of them is there, are not counted.
 func (c *Client) Traffic() (fetched, cached int64) { return c.fetched.Load(), c.cached.Load() }
 
-// Limits of what runs at the same time.
+// Limits of concurrency.
 const (
 	firstOfFile  = 8 // see pace
 	maxOfFile    = 16
@@ -102,8 +102,8 @@ func NewClient(opts Options) *Client {
 	return c
 }
 
-// transport returns connections, through what proxy says, whose addresses are looked
-// at by control.
+// transport returns connections through the proxy that proxy selects. control checks their
+// addresses.
 func (c *Client) transport(proxy func(*http.Request) (*url.URL, error), control func(network, address string, _ syscall.RawConn) error) *http.Transport {
 	d := &net.Dialer{Timeout: requestTimeout, KeepAlive: stall, Control: control}
 	return &http.Transport{
@@ -141,7 +141,7 @@ func (c *Client) openTo(req *http.Request) http.RoundTripper {
 	return c.open
 }
 
-// Close closes the connections that nobody uses.
+// Close closes idle connections.
 func (c *Client) Close() error {
 	c.trusted.Range(func(_, t any) bool {
 		t.(*http.Transport).CloseIdleConnections()
@@ -198,8 +198,8 @@ func (c *Client) Do(ctx context.Context, limit int64, again func(ctx context.Con
 // brieflyKey marks the context of requests that can be done without.
 type brieflyKey struct{}
 
-// Briefly returns a context for small requests whose answers are known from before:
-// nobody waits for long, or tries often, to learn whether they are still the same.
+// Briefly returns a context for small requests whose answers are known from before: few,
+// short attempts are enough to learn whether they are still the same.
 func Briefly(ctx context.Context) context.Context { return context.WithValue(ctx, brieflyKey{}, true) }
 
 func isBrief(ctx context.Context) bool { return ctx.Value(brieflyKey{}) != nil }
@@ -212,8 +212,8 @@ func (c *Client) patience(ctx context.Context) time.Duration {
 	return min(requestTimeout, c.opts.Timeout)
 }
 
-// Within returns a context for requests that belong together, such as those for the
-// pages of a list, and take no longer than a reader waits.
+// Within returns a context for requests that belong together, such as the pages of a list,
+// and may together take as long as a reader waits.
 func (c *Client) Within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.opts.Timeout)
 }
@@ -262,8 +262,8 @@ func readAll(resp *http.Response, limit int64, end context.CancelCauseFunc) ([]b
 	return body, nil
 }
 
-// watchdog ends an attempt of which nothing comes. Its error is a timeout's, and
-// not that of a caller that gave up.
+// watchdog ends an attempt that receives no data. Its error is a timeout, to tell it from a
+// caller that gave up.
 func watchdog(end context.CancelCauseFunc) *time.Timer {
 	return time.AfterFunc(stall, func() { end(os.ErrDeadlineExceeded) })
 }

@@ -1,6 +1,6 @@
-// Package web reads files of servers by ranges: the one HTTP engine of all
-// protocols. A protocol is an [Origin], which says how to ask for the bytes of a
-// file; what was fetched is kept by package cache.
+// Package web reads files of servers by ranges: the one HTTP engine of all protocols. A
+// protocol is an [Origin], which forms the requests for the bytes of a file; package cache
+// keeps fetched bytes.
 //
 //	File.ReadAt
 //	  what is missing in the cache?          readers of the same bytes wait for one request

@@ -23,7 +23,7 @@ var errPermanent = errors.New("refused")
 // reached, or the server is broken or too busy. A refusal is an answer.
 var ErrNoAnswer = errors.New("no answer")
 
-// Unanswered reports whether an error says that nobody answered.
+// Unanswered reports whether an error means that the server did not answer.
 func Unanswered(err error) bool {
 	return errors.Is(err, ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -37,21 +37,21 @@ func Refusal(resp *http.Response, kind error) error {
 	return kind
 }
 
-// NoAnswer is the kind of an error that is of a kind, and says that nobody answered.
+// NoAnswer returns an error of a kind which also means that the server did not answer.
 func NoAnswer(kind error) error { return marked{kind, ErrNoAnswer} }
 
 // errNoWay marks that no network leads to the server. That does not change soon: only
 // readers of a file wait for it.
 var errNoWay = errors.New("no way")
 
-// marked is an error that is of a kind too, and says nothing of it.
+// marked is an error that is also of a kind, which its text does not mention.
 type marked struct{ err, kind error }
 
 func (m marked) Error() string   { return m.err.Error() }
 func (m marked) Unwrap() []error { return []error{m.err, m.kind} }
 
-// failedTo says why a server gave no answer: host, reason, what to check. The text
-// of net/http's error is not used, because it holds the whole address.
+// failedTo explains why a server gave no answer: host, reason, what to check. The text of
+// net/http's error is not used, because it holds the whole address.
 func failedTo(u *url.URL, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -90,8 +90,8 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
 }
 
-// Status is the error of an answer that is not what was asked for: its status,
-// and what the server says, in one line.
+// Status is the error about an unexpected answer: its status and the server's message, in
+// one line.
 func Status(path string, resp *http.Response, advice string) error {
 	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "the server answers " + Answer(resp), Advice: advice, Kind: Refusal(resp, kindOf(resp.StatusCode))}
 }
@@ -110,8 +110,8 @@ func kindOf(status int) error {
 	return syscall.EIO
 }
 
-// ErrOffline is the error of what is not on this machine and may not be asked for.
-// why is what forbids it.
+// ErrOffline is the error about a file that is not local while requests are forbidden. why
+// names the setting that forbids them.
 func ErrOffline(path, why string) error {
 	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "not on this machine, and " + why + " forbids asking for it", Advice: "run 'tensorfs fetch' on it when it is allowed", Kind: syscall.ENOENT}
 }
@@ -122,7 +122,7 @@ func ErrVersion(path, why string) error {
 	return &tensorfs.ChangedError{File: path, Why: why, Kind: syscall.ESTALE}
 }
 
-// maxQuoted is how much of what a server says is shown.
+// maxQuoted is how much of a server's message is shown.
 const maxQuoted = 200
 
 // cut shortens a text for a message.
@@ -133,7 +133,7 @@ func cut(text string) string {
 	return text
 }
 
-// Quote quotes what a server says, for a message.
+// Quote quotes a server's message.
 func Quote(said string) string {
 	if len(said) > maxQuoted {
 		return strconv.Quote(said[:maxQuoted]) + "..."

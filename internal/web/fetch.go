@@ -14,19 +14,18 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cache"
 )
 
-// Origin says how to ask for the bytes of one file of a server. Its methods are
-// called by many goroutines at once.
+// Origin forms requests for the bytes of one file of a server. Many
+// goroutines may call its methods at once.
 type Origin interface {
-	// Request returns a GET for [off, off+n) of the file, signed; the range itself is
-	// added later. fresh says that the last one was refused: where requests go to an
-	// address that was resolved before, resolve it again.
+	// Request returns a GET for [off, off+n) of the file, signed; the range itself is added
+	// later. fresh is set after a refusal: if requests go to an address that was resolved
+	// before, resolve it again.
 	Request(ctx context.Context, off, n int64, fresh bool) (*http.Request, error)
-	// Accept looks at the headers of an answer, whose status is 200 or 206. An error
-	// that wraps tensorfs.ErrChanged says that the file is not the pinned one any more.
+	// Accept checks the headers of an answer whose status is 200 or 206. An error that
+	// wraps tensorfs.ErrChanged means that the file is not the pinned one any more.
 	Accept(resp *http.Response) error
-	// Refused is told of an answer whose status is from 400 on and not one that
-	// passes by itself; it may read its body. Its error, if there is one, ends the
-	// attempts, unless it is one of Again.
+	// Refused receives an answer with a status from 400 on that will not pass with time; it
+	// may read the body. A returned error ends the attempts, unless it is one of Again.
 	Refused(resp *http.Response) error
 }
 
@@ -54,7 +53,7 @@ func (f *File) fetch(ctx context.Context, r cache.Range, hurry bool) error {
 		return err
 	}
 	defer release()
-	for _, m := range f.entry.Missing(r.Off, r.N) { // another process may have fetched it meanwhile
+	for _, m := range f.entry.Missing(r.Off, r.N) { // another process may have fetched it
 		if err := f.fetchMissing(ctx, m, hurry); err != nil {
 			return err
 		}

@@ -22,9 +22,9 @@ const (
 	part  = 8 << 20 // of a stream, in one request
 )
 
-// File is a file of a server, of which some cells are in the cache. Reads of the
-// file itself are taken for those of a parser, which goes through a header from the
-// front; reads of its sections for those of data.
+// File is a file of a server, with some cells in the cache. Reads of the file itself are
+// treated as a parser's, which goes through a header from the front; reads of its sections
+// as reads of data.
 type File struct {
 	c      *Client
 	origin Origin
@@ -47,7 +47,7 @@ type File struct {
 	pace     pace
 	parsed   int64         // bytes that a parser has read
 	arrived  chan struct{} // closed when something came or failed
-	changed  error         // for all later reads of what is not here
+	changed  error         // for all later reads that are not local
 	failures []*flight     // of late, the last at the end
 	closed   bool
 }
@@ -62,8 +62,8 @@ func (c *Client) File(o Origin, entry *cache.Entry, host, path, label string) *F
 	return f
 }
 
-// Only makes the file [off, off+n) of the server's file: a member of an archive.
-// Call it before the file is used. It panics where that is not inside.
+// Only restricts the file to [off, off+n) of the server's file: a member of an archive.
+// Call it before the file is used. It panics if the range is not inside.
 func (f *File) Only(off, n int64) {
 	if err := tensorfs.CheckRange(f, off, n); err != nil {
 		panic(err)
@@ -172,10 +172,10 @@ func (f *File) read(ctx context.Context, p []byte, off int64, wants func(cache.R
 	return &tensorfs.FormatError{File: f.path, Offset: off, Problem: "the cache is too full to keep what was fetched", Advice: "make room on its disk, or give it more with --cache-size", Kind: syscall.EIO}
 }
 
-// Digest returns what Verify compares, "" where no digest is known.
+// Digest returns the digest that Verify compares with, "" if none is known.
 func (f *File) Digest() string { return f.digest }
 
-// SetDigest says what the digest of the file's content is, as its cache.ID has it.
+// SetDigest sets the digest of the file's content, in the form of cache.ID.
 func (f *File) SetDigest(digest string) { f.digest = digest }
 
 // Absent returns how many bytes of the file are not in the cache.
@@ -191,9 +191,9 @@ func (f *File) absent(off, n int64) (absent int64) {
 // Stored returns how many bytes of the file are on the disk of the cache.
 func (f *File) Stored() int64 { return f.entry.Stored(f.base, f.size) }
 
-// Unverified returns the size of the server's file while it is not compared with its
-// digest, and how many of its bytes are not in the cache: as long as some are not,
-// nothing can be compared. Both are 0 once it was, and where no digest is known.
+// Unverified returns the size of the server's file until it has been compared with its
+// digest, and how many of its bytes are absent from the cache: while any are, it cannot be
+// compared. Both are 0 once it was, and if no digest is known.
 func (f *File) Unverified() (bytes, absent int64) {
 	if f.digest == "" || f.entry.Verified() {
 		return 0, 0
@@ -201,9 +201,9 @@ func (f *File) Unverified() (bytes, absent int64) {
 	return f.entry.Size(), f.absent(0, f.entry.Size())
 }
 
-// Verify brings all of the server's file into the cache and compares it with its
-// digest, if one is known. Bytes that are not right are forgotten, and an error.
-// came, which may be nil, is called with how many more bytes of the file are there.
+// Verify fetches all of the server's file into the cache and compares it with its digest,
+// if one is known. Wrong bytes are forgotten and reported as an error. came, which may be
+// nil, receives the number of bytes as more arrive.
 func (f *File) Verify(ctx context.Context, came func(n int64)) error {
 	err := f.fetchAll(ctx, f.base, f.size, came)
 	for again := true; err == nil && again; {

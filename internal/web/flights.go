@@ -19,13 +19,13 @@ import (
 //	  +------------ wake -------------+
 type flight struct {
 	r     cache.Range
-	hurry bool      // somebody waits for it
+	hurry bool      // a reader waits for it
 	err   error     // once it has ended
 	at    time.Time // when it failed
 }
 
-// await waits until a range is in the cache. What nobody fetches yet is asked for,
-// as far as the reader wants it.
+// await waits until a range is in the cache. It requests the parts that are not being
+// fetched yet, as far as the reader wants them.
 func (f *File) await(ctx context.Context, need cache.Range, wants func(cache.Range) cache.Range) error {
 	ctx, cancel := context.WithTimeout(ctx, f.c.opts.Timeout)
 	defer cancel()
@@ -91,8 +91,8 @@ func (f *File) failed(missing []cache.Range) error {
 	return nil
 }
 
-// ask begins to fetch what nobody fetches of a range, in parts; of what nobody waits
-// for, no more parts than may be under way. The caller holds the lock.
+// ask begins to fetch the parts of a range that are not being fetched. Parts without a
+// waiting reader are limited in number. The caller holds the lock.
 func (f *File) ask(want cache.Range, hurry bool) {
 	most := int64(part)
 	if f.entry.VerifiedFirst() {
@@ -189,7 +189,7 @@ func (f *File) coming(ranges []cache.Range) bool {
 	return true
 }
 
-// unclaimed returns the parts of a range that nobody fetches.
+// unclaimed returns the parts of a range that are not being fetched.
 func (f *File) unclaimed(r cache.Range) []cache.Range {
 	rest := []cache.Range{r}
 	for _, x := range f.flights {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// gates bound what runs at the same time, of the process and of each host.
+// gates bound concurrent operations, of the process and of each host.
 type gates struct {
 	mu      sync.Mutex
 	hosts   map[string]*gate
@@ -80,7 +80,7 @@ func (g *gate) leave() {
 	g.next()
 }
 
-// next lets the first of those that wait in.
+// next admits the first waiter.
 func (g *gate) next() {
 	for _, queue := range []*[]chan struct{}{&g.hurried, &g.others} {
 		if len(*queue) > 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cache"
 )
 
-// Get performs a request as Do does, and returns the answer before its body, which
-// the caller reads, as long as it may be, and closes. A body of which nothing comes
-// for 15 s, or less than a cell until the deadline of a read, ends with an error. Of
-// an answer that is an error of the server it has the beginning.
+// Get performs a request as Do does, and returns the answer before its body, which the
+// caller reads, as long as it may be, and closes. The body ends with an error if no data
+// arrives for 15 s, or less than a cell until the deadline of a read. If the server reports
+// an error, the body is only its beginning.
 func (c *Client) Get(ctx context.Context, again func(ctx context.Context) (*http.Request, error)) (*http.Response, error) {
 	answers, cancel := context.WithTimeout(ctx, c.patience(ctx))
 	defer cancel()

@@ -2,9 +2,9 @@ package web
 
 import "time"
 
-// pace says how many parts of a file are under way at the same time: more of them for as
-// long as more bytes come in a second by it. Many servers limit each connection. Where all
-// share one limit, more connections would only take from others.
+// pace sets how many parts of a file are fetched concurrently: it adds parts for as long as
+// that raises the bytes per second. Many servers limit each connection. If all connections
+// share one limit, more of them would only take from each other.
 type pace struct {
 	parts   int64
 	settled bool

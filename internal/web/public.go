@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// special are the addresses that are nobody's on the Internet, as the registries of
-// special addresses of IANA have them (RFC 6890), apart from those that package netip
-// knows: they belong to this machine, or to one of its networks or its cloud.
+// special are the addresses that are not on the Internet, by IANA's registries of special
+// addresses (RFC 6890), except addresses that package netip knows: they belong to this
+// machine, or to one of its networks or its cloud.
 var special = prefixes(
 	"0.0.0.0/8 100.64.0.0/10 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 " +
 		"168.63.129.16/32 " + // not in the registry: Azure's machines find their host there

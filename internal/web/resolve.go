@@ -20,9 +20,9 @@ type Resolved struct {
 	Client *Client
 	// Ask returns a GET for the file, signed, without a range.
 	Ask func(ctx context.Context) (*http.Request, error)
-	// Check looks at the server's answer: a redirect to another server, or a status
-	// from 200 on. body is what an error says. An error of Check ends the attempts;
-	// one that wraps tensorfs.ErrChanged says that the file is not the pinned one.
+	// Check checks the server's answer: a redirect to another server, or a status from 200
+	// on. body is an error's message. An error of Check ends the attempts; one that wraps
+	// tensorfs.ErrChanged means that the file is not the pinned one.
 	Check func(resp *http.Response, body []byte) error
 
 	once sync.Once
@@ -60,14 +60,15 @@ func (r *Resolved) Request(ctx context.Context, off, n int64, _ bool) (*http.Req
 // answerKey marks the context of a request whose answer is here already.
 type answerKey struct{}
 
-// answered returns that answer, nil for none. The caller closes its body.
+// answered returns that answer; it may be nil. The caller closes its body.
 func answered(req *http.Request) *http.Response {
 	resp, _ := req.Context().Value(answerKey{}).(*http.Response)
 	return resp
 }
 
-// resolve asks where the file is, until the deadline of ctx. answer is the server's own with
-// [off, off+n) of the file, nil where that is elsewhere; it ends with ctx.
+// resolve asks for the location of the file, until the deadline of ctx. answer is the
+// server's own with [off, off+n) of the file, nil if the file is on another server; it ends
+// with ctx.
 func (r *Resolved) resolve(ctx context.Context, off, n int64) (to *http.Request, answer *http.Response, err error) {
 	resp, body, err := r.Client.persist(ctx, func() (*http.Response, []byte, error) {
 		ctx, end := context.WithCancelCause(ctx)
@@ -120,8 +121,7 @@ func (r *Resolved) first(ctx context.Context, off, n int64) (resp *http.Response
 // resolved, and the size is compared for each range.
 func (r *Resolved) Accept(*http.Response) error { return nil }
 
-// Refused forgets the address that was refused, unless another one was found
-// meanwhile.
+// Refused forgets the address that was refused, unless it was already replaced.
 func (r *Resolved) Refused(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
@@ -135,8 +135,8 @@ func (r *Resolved) Refused(resp *http.Response) error {
 // silence is how long a server is not asked that did not answer.
 const silence = 10 * time.Second
 
-// Silent returns an Origin whose server did not answer, as err says: for a while it is
-// not asked for what is not here, so that nobody waits once more, and then it is.
+// Silent returns an Origin whose server did not answer, with err. For a while, reads of
+// absent bytes fail at once instead of waiting again; after that they ask the server.
 func Silent(o Origin, err error) Origin { return silent{o, err, time.Now().Add(silence)} }
 
 type silent struct {
@@ -157,7 +157,7 @@ func (s silent) Request(ctx context.Context, off, n int64, fresh bool) (*http.Re
 // it.
 func Offline(why string) Origin { return Refuse(ErrOffline("", why)) }
 
-// Refuse returns the Origin of a file for whose bytes nobody is asked, as err says.
+// Refuse returns the Origin of a file whose bytes are never requested, with the error err.
 func Refuse(err error) Origin { return refuse{err} }
 
 type refuse struct{ err error }

@@ -25,9 +25,9 @@ const (
 	maxWait   = 5 * time.Second
 )
 
-// wait returns how long to wait before the next attempt: as long as the server asks
-// for, and never less than without that. It returns false where there is no next one:
-// the error is for good, or the deadline comes first.
+// wait returns how long to wait before the next attempt: as long as the server asks for,
+// but at least as long as without its wish. It returns false if there is no next attempt:
+// the error is permanent, or the deadline comes first.
 func (c *Client) wait(ctx context.Context, tries int, resp *http.Response, err error) (time.Duration, bool) {
 	if errors.Is(err, errPermanent) || ctx.Err() != nil {
 		return 0, false

@@ -60,8 +60,8 @@ func (s *section) Fetch(ctx context.Context, off, n int64) error {
 	return s.f.Fetch(ctx, s.off-s.f.base+off, n)
 }
 
-// Check returns an error once the bytes that came proved to be wrong. Else what is in
-// the cache does not change, and to read anything else says whether it did.
+// Check returns an error once the received bytes proved to be wrong. Cached bytes do not
+// change otherwise, and reading absent bytes detects a change.
 func (s *section) Check() error { return s.f.entry.Failed() }
 
 var (

@@ -41,9 +41,8 @@ func (c *Client) send(ctx context.Context, req *http.Request) (*http.Response, e
 // outsideKey marks the context of a request that a public server redirected to.
 type outsideKey struct{}
 
-// follow performs one request and follows redirects, with stay only those to the
-// same server. to is where another one leads, nil if none does: a request
-// for that address.
+// follow performs one request and follows redirects; with stay only redirects to the same
+// server. to is a request for the address of another redirect, if any.
 func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp *http.Response, to *http.Request, err error) {
 	req.Header.Set("Accept-Encoding", "identity") // a compressed text has no length and no ranges
 	req.Header.Set("User-Agent", c.opts.Agent)
@@ -95,12 +94,12 @@ func (c *Client) follow(ctx context.Context, req *http.Request, stay bool) (resp
 	}
 }
 
-// roundTrip performs one request. outside says that a public server redirected here:
-// then the address has to be public, too. public says whether that of the server was.
+// roundTrip performs one request. outside is set after a redirect by a public server: then
+// the address has to be public, too. public reports whether this server's address is.
 //
-// A proxy is the user's, wherever it is, and what counts is where it is asked to go. Of
-// a name only it knows the address: a server that needs a proxy is taken for a public
-// one, which may redirect to any other that the proxy goes to.
+// A proxy belongs to the user, wherever it is; its target is what counts. Only the proxy
+// knows a name's address, so a server behind a proxy is treated as public, and may redirect
+// to any server that the proxy reaches.
 func (c *Client) roundTrip(ctx context.Context, req *http.Request, outside bool) (resp *http.Response, public bool, err error) {
 	if c.opts.Asks != nil {
 		c.opts.Asks(req.URL.Hostname())
@@ -139,7 +138,7 @@ func (c *Client) publicHost(host string) bool {
 	return last != "localhost" && strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x")
 }
 
-// target returns where an answer redirects to, nil where it does not.
+// target returns where an answer redirects to, nil if it does not.
 func target(resp *http.Response) (*url.URL, error) {
 	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
