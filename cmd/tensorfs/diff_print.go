@@ -177,8 +177,8 @@ func briefType(t *tensorfs.Tensor) string {
 // number prints a figure in at most 8 columns, and a sign.
 func number(v float64) string { return fmt.Sprintf("%.3g", v) }
 
-// paragraph is a text in lines of width columns, at least 40 and at most 80. The first begins with other words, and
-// the others are indented by as much.
+// paragraph is a text in lines of width columns, at least 40 and at most 80. The first begins with "first", and
+// all following lines are indented by as much.
 func paragraph(width int, first, text string) string {
 	indent := strings.Repeat(" ", term.Cells(first))
 	return first + strings.Join(term.Wrap(text, min(max(width, 40), term.Columns)-len(indent), 0), "\n"+indent)

@@ -156,5 +156,5 @@ func (o *exportOptions) hubToCache(cmd *cobra.Command, model string) error {
 	if o.Dequantise {
 		return usageError{errors.New("--dequantise makes another model of it: choose another ORG/NAME")}
 	}
-	return o.fetch(cmd, model, o.json, true)
+	return o.fetch(cmd, model, fetchHow{json: o.json, forOthers: true})
 }

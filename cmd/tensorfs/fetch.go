@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
@@ -15,12 +16,19 @@ import (
 
 type fetchOptions struct {
 	modelFlags
-	json bool
+	fetchHow
+}
+
+// fetchHow is what fetch is asked for.
+type fetchHow struct {
+	json      bool
+	repair    bool // what is broken of the copies on this machine comes again
+	forOthers bool // it fails if the programs of Hugging Face would not find the model
 }
 
 func (s system) fetch() *cobra.Command {
 	o := &fetchOptions{}
-	c := s.command("fetch", between(1, 1), flags{"json": &o.json, "lora": &o.LoRA}, o.run)
+	c := s.command("fetch", between(1, 1), flags{"json": &o.json, "repair": &o.repair, "lora": &o.LoRA}, o.run)
 	o.remote.add(s, c)
 	return c
 }
@@ -35,6 +43,8 @@ type fetchReport struct {
 	Cache   string `json:"cache"`   // its directory, "" where nothing is on another machine
 	// HuggingFace is the cache of Hugging Face's own programs, if it has the model now.
 	HuggingFace string `json:"hugging_face,omitempty"`
+	// Repaired are the files of --repair that were broken, and came again. It is not null with --repair.
+	Repaired []string `json:"repaired,omitzero"`
 }
 
 // farFile is a file that comes through the cache.
@@ -68,27 +78,62 @@ func farFiles(m *tensorfs.Model) (list []farFile, err error) {
 const fetched = 4
 
 func (o *fetchOptions) run(cmd *cobra.Command, args []string) error {
-	return o.fetch(cmd, args[0], o.json, false)
+	return o.fetch(cmd, args[0], o.fetchHow)
 }
 
-// fetch brings in a model and prints what it did. With forOthers it fails where the programs of
-// Hugging Face would not find the model.
-func (o *modelFlags) fetch(cmd *cobra.Command, model string, asJSON, forOthers bool) error {
+// mend fetches again what is broken of the copies that this machine has of a model's files.
+func (o *modelFlags) mend(cmd *cobra.Command, model string) (r remote.Repaired, err error) {
+	if !formats.IsName(model) {
+		return r, usageError{fmt.Errorf("%s: the origin of a local file is not known; --repair takes a name, such as hf:ORG/NAME", printableName(model))}
+	}
+	if err := o.check(); err != nil {
+		return r, err
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	r, err = o.remote.open().Repair(ctx, model)
+	if err != nil && ctx.Err() != nil {
+		return r, fmt.Errorf("%s: interrupted; the same command goes on there", printableName(model))
+	}
+	return r, err
+}
+
+// fetch brings in a model and prints what it did.
+func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error {
 	stdout := cmd.OutOrStdout()
 	o.remote.download = !o.remote.offline // that is what fetch is for
+	var mended remote.Repaired
+	if how.repair {
+		var err error
+		if mended, err = o.mend(cmd, model); err != nil {
+			return err
+		}
+	}
 	t, err := o.open(model)
 	if err != nil {
 		return err
 	}
 	defer t.Model.Close()
-	if forOthers && t.Model.Layout == "gguf" {
+	if how.forOthers && t.Model.Layout == "gguf" {
 		return fmt.Errorf("%s: it has GGUF files, and hf/ of it is another model: choose another ORG/NAME", printableName(model))
 	}
 	list, err := farFiles(t.Model)
 	if err != nil {
 		return err
 	}
-	report := fetchReport{Model: t.Model.Path, Files: len(list)}
+	report := fetchReport{Model: t.Model.Path, Files: len(list), Fetched: mended.Bytes}
+	if how.repair {
+		report.Repaired = append([]string{}, mended.Broken...)
+	}
+	if !how.json && mended.Compared > 0 {
+		what := "none is broken"
+		if n := len(mended.Broken); n > 0 {
+			what = fmt.Sprintf("%d broken, and fetched again (%s): %s", n, size(mended.Bytes), tensorfs.Printable(strings.Join(mended.Broken, ", ")))
+		}
+		if _, err := fmt.Fprintln(stdout, folded(stdout, fmt.Sprintf("%s: %s compared, %s", printableName(model), plural(mended.Compared, "digest"), what))); err != nil {
+			return err
+		}
+	}
 	if len(list) > 0 {
 		if report.Cache = o.remote.client.CacheDir(); report.Cache == "" {
 			return errors.New("there is no cache on a disk to fetch into; name a local directory with --cache")
@@ -127,14 +172,14 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, asJSON, forOthers b
 			return fmt.Errorf("the model is in the cache of tensorfs, and not in that of Hugging Face's programs: %w", err)
 		}
 	}
-	if forOthers && len(list) > 0 && report.HuggingFace == "" {
+	if how.forOthers && len(list) > 0 && report.HuggingFace == "" {
 		return fmt.Errorf("%s: it is in the cache of tensorfs, but not a whole repository, or nobody may write to the Hugging Face cache; with another ORG/NAME hf/ of it is written", printableName(model))
 	}
 	if report.HuggingFace != "" {
 		beside = ", also in the Hugging Face cache " + tensorfs.Printable(report.HuggingFace)
 	}
 	switch {
-	case asJSON:
+	case how.json:
 		return printJSON(stdout, report)
 	case len(list) == 0 && formats.IsName(model):
 		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine, in %s\n", printableName(model), tensorfs.Printable(t.Model.Path))

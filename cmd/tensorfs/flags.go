@@ -131,6 +131,7 @@ var flagTable = []flagRow{
 	{"info", "swa-full", "", nil, "with --context, a cache of the whole context for layers of a window, too"},
 	{"info", "outputs", "", oneOf(outputValues), "with --context, `WHOSE` logits: server for one of each sequence, or all, as llama-completion has them (default server)"},
 	{"info", "gpu", "", nothing, "with --context, how many layers fit into a `SIZE` of a GPU, such as 24GiB; it divides whole layers and nothing else"},
+	{"fetch", "repair", "", nil, "compare the files that this machine has of the model with the digests of its server, and fetch broken ones again"},
 	{"report", "output,o", "", nil, "write the page to `FILE`, or to standard output (-)"},
 	{"report", "force", "", nil, "replace a file that exists"},
 	{"verify", "manifest", "", nil, "write a list of SHA-256 digests as sha256sum does"},

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/term"
@@ -264,6 +267,9 @@ func (r *reporter) advice() string {
 			continue
 		}
 		if slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Kind == a.kind }) {
+			if a.kind == kindDigest && (strings.HasPrefix(r.model, hub.Prefix) || strings.HasPrefix(r.model, ollama.Prefix)) {
+				return a.advice + ": tensorfs fetch --repair " + printableName(r.model)
+			}
 			return a.advice
 		}
 	}

@@ -273,7 +273,7 @@ func (c *Client) find(ctx context.Context, name string) (formats.Elsewhere, erro
 		if err := c.begin(); err != nil {
 			return formats.Elsewhere{}, err
 		}
-		l, file, err := p.open(ctx, name, protocol.Options{Client: c.web, Store: c.store, Offline: c.opts.Offline, Download: c.opts.Download, Progress: c.opts.Progress})
+		l, file, err := p.open(ctx, name, c.protocol())
 		if err != nil {
 			c.end()
 			return formats.Elsewhere{}, err
@@ -295,6 +295,11 @@ func (c *Client) find(ctx context.Context, name string) (formats.Elsewhere, erro
 		advice = "write it as " + conceal.Name(meant)
 	}
 	return formats.Elsewhere{}, &tensorfs.FormatError{File: conceal.Name(name), Offset: -1, Problem: "models cannot be read from such an address", Advice: advice, Kind: tensorfs.ErrUnsupported}
+}
+
+// protocol returns what protocols find models with.
+func (c *Client) protocol() protocol.Options {
+	return protocol.Options{Client: c.web, Store: c.store, Offline: c.opts.Offline, Download: c.opts.Download, Progress: c.opts.Progress}
 }
 
 // found remembers which commit a name was.

@@ -132,6 +132,8 @@ var pathUses = map[string]struct {
 	"internal/source/dir.go filepath.EvalSymlinks":       {1, labelOnly},
 	"internal/source/dir.go os.OpenFile":                 {1, anywhereOnly},
 	"internal/source/dir.go os.Stat":                     {1, anywhereOnly},
+	"formats/remote/repair.go source.ReadRegular":        {1, "the user's own cache, for the commit that a revision is here"},
+	"formats/remote/repair.go os.Stat":                   {1, "whether a store has a blob; what is there is only hashed"},
 	"internal/environ/aws.go source.ReadRegular":         {1, ownSettings},
 	"internal/environ/huggingface.go source.ReadRegular": {1, ownSettings},
 	"internal/environ/lmstudio.go source.ReadRegular":    {2, ownSettings},

@@ -165,14 +165,9 @@ func (l *Listing) OpenFile(name string) (source.File, error) {
 	if f := x.local(); f != nil {
 		return f, nil
 	}
-	entry, err := l.Store.Entry(x.ID)
+	f, err := l.far(x)
 	if err != nil {
 		return nil, err
-	}
-	f := l.Client.File(x.Origin, entry, x.Host, l.Location(name), path.Base(name))
-	f.SetDigest(x.ID.Digest)
-	if x.Part != nil {
-		f.Only(x.Part.Off, x.Part.Size)
 	}
 	return f, nil
 }
