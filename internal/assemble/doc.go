@@ -6,10 +6,10 @@
 // parts one after the other. [Attach] ties codes to their scales and
 // biases.
 //
-// The facts of MLX are here too, because Hugging Face directories and Ollama's
-// blobs share them: [Params] are the modes, bits and group sizes that exist and
-// the shapes that they require, [Settings] what a config.json says about them.
+// The facts of MLX are here too, because Hugging Face directories and Ollama's blobs share
+// them: [Params] are the modes, bits and group sizes that exist and the shapes that they
+// require, [Settings] are a config.json's parameters.
 //
-// The package reads no files and knows none of the formats: its callers say which
-// tensors belong together and what a file says about itself.
+// The package reads no files and knows no format: its callers group the tensors and read
+// the file's own description.
 package assemble

@@ -90,8 +90,8 @@ func (p Params) fit(codes, scales *tensorfs.Tensor) bool {
 	return h1 == h2 && l1 == l2
 }
 
-// Quant returns how codes and their companions become numbers, or why they do not
-// belong together. biases and global are nil if there are none.
+// Quant returns how codes and their companions become numbers, or why they do not belong
+// together. biases and global may be nil.
 func (p Params) Quant(codes, scales, biases, global *tensorfs.Tensor) (*tensorfs.Quant, error) {
 	floats := []tensorfs.DType{tensorfs.F16, tensorfs.BF16, tensorfs.F32}
 	isAffine := p.Mode == Affine

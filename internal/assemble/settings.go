@@ -45,9 +45,9 @@ func FindSettings(where string, scope jsonobj.Object) *Settings {
 	return nil
 }
 
-// NewSettings returns the settings that an object holds: for the whole model, or
-// at least for some modules. It returns nil for an object that names another
-// method, and for one that says nothing.
+// NewSettings returns the settings that an object holds: for the whole model, or at least
+// for some modules. An object that is empty or names another method has none:
+// nil.
 func NewSettings(where string, o jsonobj.Object) *Settings {
 	if o.Has("quant_method") && !namesMLX(o) || o.Raw("load_in_4bit").Kind() == 't' || o.Raw("load_in_8bit").Kind() == 't' || !holds(o) {
 		return nil
@@ -119,14 +119,14 @@ func paramsOf(o jsonobj.Object, stacked bool) params {
 	return p
 }
 
-// Usual returns the parameters of modules without their own, as written, whether
-// possible or not; false if there are none.
+// Usual returns the parameters of modules without their own, as written, even if
+// impossible; false if they are missing.
 func (s *Settings) Usual() (Params, bool) {
 	return s.usual.Params, s.Object.Has(keyBits) && s.Object.Has(keyGroup)
 }
 
-// Of returns the parameters of a module. It is called for modules that have
-// scales, so "not quantised" is a contradiction.
+// Of returns the parameters of a module with scales. "Not quantised" is a contradiction
+// then, and an error.
 func (s *Settings) Of(module string, stacked bool) (Params, error) {
 	own := s.Object.Raw(module)
 	_, isUsual := s.Usual()

@@ -49,8 +49,8 @@ func (ts *Tensors) Source(source string) *tensorfs.Tensor {
 	return nil
 }
 
-// Name gives all tensors their canonical names, for a model of the given
-// architecture. It returns warnings about those that could not have theirs.
+// Name gives all tensors their canonical names, for a model of the given architecture. It
+// returns warnings about tensors that could not have theirs.
 func (ts *Tensors) Name(layout names.Layout, arch string) (warnings []string) {
 	ts.layout, ts.arch = layout, arch
 	src := make([]names.Source, len(ts.List))

@@ -47,7 +47,7 @@ func (ts *Tensors) Columns(get config.Lookup, stem string) (int64, bool) {
 	return 0, false
 }
 
-// has reports whether config.json says any of these counts.
+// has reports whether config.json has any of these counts.
 func has(get config.Lookup, keys ...string) bool {
 	for _, key := range keys {
 		if _, ok := config.Count(get, key); ok {
