@@ -73,8 +73,8 @@ func lazyRegexp(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// Text returns a message without secrets: those of the given names, however the message writes
-// them, and those of any other address in it.
+// Text returns a message without secrets: secrets in the given names, however the message
+// spells them, and in any other address.
 func Text(text string, names ...string) string {
 	for _, name := range names {
 		shown := Name(name)
