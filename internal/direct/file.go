@@ -86,7 +86,7 @@ func (f *File) Has(off int64) bool {
 }
 
 // ReadAt copies bytes from off on to b, as many as are in one piece, and waits for that
-// piece. It returns how many they are: 0 where no piece was begun or it cannot be had.
+// piece. It returns their number: 0 if no piece was begun or the piece cannot be read.
 func (f *File) ReadAt(b []byte, off int64) int {
 	if !f.Usable() {
 		return 0
@@ -115,8 +115,8 @@ func (f *File) ReadAt(b []byte, off int64) int {
 	return n
 }
 
-// Close waits for what is on its way and forgets the file's pieces. Nobody may use the
-// file any more.
+// Close waits for reads under way and drops the file's pieces. The file must not be used
+// afterwards.
 func (f *File) Close() {
 	f.refused.Store(true)
 	f.coming.Wait()

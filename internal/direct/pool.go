@@ -14,11 +14,11 @@ const Size = 4 << 20
 // way, and the one that is read.
 const Stream = 5 * Size
 
-// least is the memory that one stream needs: its pieces, and the one before them, of which
-// reads are under way.
+// least is the memory that one stream needs: its pieces, and the one before them, which is
+// being copied.
 const least = Stream + Size
 
-// idle is how long memory is kept that nobody reads into.
+// idle is how long unused memory is kept.
 const idle = 10 * time.Second
 
 // Pool has the memory for the pieces of all files. Its zero value may take none.
@@ -26,7 +26,7 @@ type Pool struct {
 	most atomic.Pointer[func() int64]
 
 	mu     sync.Mutex
-	memory []byte   // nil while nobody reads
+	memory []byte   // nil without readers
 	free   [][]byte // parts of it, of Size bytes
 	pieces map[place]*piece
 	recent [64]place // where was read last, in no order
@@ -50,12 +50,12 @@ type piece struct {
 
 	// Guarded by the pool.
 	readers int       // that wait for it or copy from it
-	left    int       // bytes that nobody has read
-	used    time.Time // when somebody read of it last, or it was begun
+	left    int       // bytes not read yet
+	used    time.Time // time of its last read, or of its beginning
 }
 
-// Allow lets the pool take as many bytes of memory as most says, which is asked when
-// there is none yet. Less than one stream needs is nothing.
+// Allow sets the function that limits the pool's memory to a number of bytes. It is asked
+// before memory is allocated. A limit below the needs of one stream means no memory.
 func (p *Pool) Allow(most func() int64) { p.most.Store(&most) }
 
 // Forbid undoes Allow, for files that are opened and pieces that are begun from here on.
@@ -64,7 +64,7 @@ func (p *Pool) Forbid() { p.most.Store(nil) }
 // Allowed reports whether the pool may take memory, and the system can read past its cache.
 func (p *Pool) Allowed() bool { return supported && p.most.Load() != nil }
 
-// take returns memory for a piece, nil where there is none. mu is held.
+// take returns memory for a piece, nil if all is in use. mu is held.
 func (p *Pool) take() []byte {
 	if p.memory == nil && !p.fill() {
 		return nil
@@ -87,7 +87,7 @@ func (p *Pool) take() []byte {
 	return x.buf
 }
 
-// choose returns the best of the pieces that nobody uses just now, or nil. mu is held.
+// choose returns the best of the pieces that are not in use, or nil. mu is held.
 func (p *Pool) choose(better func(x, than *piece) bool) (best *piece) {
 	for _, x := range p.pieces {
 		if x.readers == 0 && x.here() && better(x, best) {
@@ -134,8 +134,8 @@ func (p *Pool) fill() bool {
 	return true
 }
 
-// giveBack gives the memory back when nobody has read for a while, and looks again later
-// when somebody has.
+// giveBack frees the memory when it has been idle for a while, and checks again later
+// otherwise.
 func (p *Pool) giveBack() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *Pool) giveBack() {
 	p.memory, p.free, p.recent = nil, nil, [len(p.recent)]place{}
 }
 
-// drop forgets a piece that nobody uses. mu is held.
+// drop drops an unused piece. mu is held.
 func (p *Pool) drop(x *piece) {
 	delete(p.pieces, x.place)
 	if x.file.pieces--; x.file.pieces == 0 {

@@ -9,7 +9,7 @@ import (
 
 const supported = true
 
-// hugePage is where memory has to begin that is made of huge pages.
+// hugePage is the alignment of memory with huge pages.
 const hugePage = 2 << 20
 
 // allocate takes memory from the system, n bytes and what aligned leaves out. It is not of
