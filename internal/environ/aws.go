@@ -21,10 +21,11 @@ type AWS struct {
 	EndpointName string // the setting that names the endpoint, for messages
 
 	AccessKey, SecretKey, SessionToken string // what the profile itself contains
-	Credentials                        string // the setting of the profile that says how to obtain credentials, "" if none does
+	Credentials                        string // the setting of the profile that describes how to obtain credentials, "" if missing
 }
 
-// RoleARN is the setting of a profile whose credentials are those of a role. It counts before the profile's own keys.
+// RoleARN is the setting of a profile that uses a role's credentials. It overrides the
+// profile's own keys.
 const RoleARN = "role_arn"
 
 // obtains are the settings of a profile that say how to obtain credentials, in the order in which AWS's tools look at them.
@@ -33,8 +34,9 @@ var obtains = []string{RoleARN, "sso_session", "sso_start_url", "login_session",
 // maxSettings bounds a file of settings.
 const maxSettings = 1 << 20
 
-// AWSSettings reads the environment and the files of AWS's tools: ~/.aws/config and ~/.aws/credentials, or those
-// that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name. An error quotes nothing of the files, which hold secrets.
+// AWSSettings reads the environment and the files of AWS's tools: ~/.aws/config and
+// ~/.aws/credentials, or the files that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE
+// name. An error quotes nothing of the files, which hold secrets.
 func AWSSettings(env Env) (AWS, error) {
 	a := AWS{Profile: cmp.Or(env("AWS_DEFAULT_PROFILE"), env("AWS_PROFILE"))}
 	config, err := readAWS(env, "AWS_CONFIG_FILE", "~/.aws/config")
@@ -136,8 +138,8 @@ func addAWS(to map[string]string, file *ini.File, has func(section string) bool)
 	return found
 }
 
-// isAWSSection reports whether a section is called KIND NAME, where the name may be quoted. Like botocore it takes no
-// name of several words without quotes.
+// isAWSSection reports whether a section's header is KIND NAME. The name may be quoted.
+// Like botocore it accepts names of several words only in quotes.
 func isAWSSection(section, kind, name string) bool {
 	rest, ok := strings.CutPrefix(section, kind)
 	bare := strings.TrimSpace(rest)

@@ -12,9 +12,10 @@ import (
 // variable is a reference that Python's os.path.expandvars replaces.
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$(?:(\w+)|\{([^}]*)\})`) })
 
-// Expand returns a path as Python's os.path.expandvars(os.path.expanduser(path)) does: ~ and ~USER at its
-// beginning, then $NAME and ${NAME} anywhere. A variable that is not set stays as it is written, and so does
-// ~USER of an unknown user. The error says that ~ has no meaning, because the home directory is not known.
+// Expand returns a path as Python's os.path.expandvars(os.path.expanduser(path)) does: ~
+// and ~USER at its beginning, then $NAME and ${NAME} anywhere. A variable that is not set
+// stays as it is written, and so does ~USER of an unknown user. The error is that ~ has no
+// meaning, because the home directory is unknown.
 func Expand(path string, env Env) (string, error) {
 	path, err := ExpandHome(path, env)
 	return expandVariables(path, env), err

@@ -11,12 +11,14 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// LMStudio begins the names of models in LM Studio's folder, and alone it names all of them.
+// LMStudio begins the names of models in LM Studio's folder. On its own it names all of
+// them.
 const LMStudio = "lmstudio:"
 
-// LMStudioModels returns where LM Studio keeps its models: the folder that its settings name,
-// else models/ in its home, which is the directory that ~/.lmstudio-home-pointer names,
-// ~/.lmstudio, or that of older versions, ~/.cache/lm-studio, if only that is there.
+// LMStudioModels returns where LM Studio keeps its models: the folder that its settings
+// name, else models/ in its home. The home is the directory that ~/.lmstudio-home-pointer
+// names, ~/.lmstudio, or the directory of older versions, ~/.cache/lm-studio, if only that
+// exists.
 func LMStudioModels() (string, error) {
 	user, err := os.UserHomeDir()
 	if err != nil {
