@@ -1,6 +1,6 @@
-// Package erofs lays out files side by side as an image of an EROFS file system, the kernel's own
-// read-only one. The image is nowhere as a whole: what describes the files is worked out when it is
-// read, and their bytes are whoever's has them.
+// Package erofs lays out files side by side as an image of an EROFS file system, the
+// kernel's own read-only one. The image is not stored: its metadata is computed when it is
+// read, and the files' bytes come from their owner.
 //
 //	block 0          the superblock, at byte 1024
 //	inodes           64 bytes each: the directory, then every file
@@ -9,8 +9,8 @@
 //	the files        each begins with a block, and is one piece
 //	nothing          1 MiB
 //
-// The layout is that of the kernel's fs/erofs/erofs_fs.h: extended inodes, plain data, without any feature
-// that kernels have learnt since 2019.
+// The layout follows the kernel's fs/erofs/erofs_fs.h: extended inodes, plain data, no
+// feature added to kernels since 2019.
 package erofs
 
 import (
@@ -27,7 +27,7 @@ const (
 	magic        = 0xE0F5E1E2
 	slot         = 32       // in which inodes are counted
 	inodeBytes   = 2 * slot // of an extended inode
-	rootInode    = 2        // the first one's number: no inode is 0
+	rootInode    = 2        // the first inode's number: 0 is not one
 	firstInode   = 4
 	firstMeta    = 1 // block of the inodes
 
@@ -56,7 +56,8 @@ type Layout struct {
 	end   uint32
 }
 
-// New lays out files by their sizes in bytes. It returns nil where they are too large for one image.
+// New lays out files by their sizes in bytes. It returns nil if they are too large for one
+// image.
 func New(sizes []int64) *Layout {
 	l := &Layout{sizes: sizes, first: make([]uint32, len(sizes))}
 	inodes := blocks(int64(firstInode*slot) + int64(len(sizes))*inodeBytes)
