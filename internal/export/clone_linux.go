@@ -21,8 +21,8 @@ func cloneFile(dir *opendir.Dir, src int, name string) (*os.File, error) {
 	return f, nil
 }
 
-// kernelCopy copies up to n bytes at off, and returns how many. None says that
-// they have to be copied in another way, which also finds out what is wrong.
+// kernelCopy copies up to n bytes at off in the kernel, and returns how many. 0 means that
+// the caller has to copy them in another way, which also finds any error.
 func kernelCopy(src int, dst *os.File, off, n int64) int64 {
 	from, to := off, off
 	copied, err := unix.CopyFileRange(src, &from, int(dst.Fd()), &to, int(n), 0)

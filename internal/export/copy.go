@@ -40,8 +40,8 @@ func (w *worker) copy(ctx context.Context, f *output, out *os.File, off, n int64
 	return nil
 }
 
-// copyPiece reads and writes a piece. Mapped memory is written from where it is,
-// which saves a copy.
+// copyPiece reads and writes a chunk. Mapped memory is written directly, which saves a
+// copy.
 func (w *worker) copyPiece(ctx context.Context, f *output, out *os.File, off, n int64) error {
 	slices, mapped, err := tensorfs.Slices(f.Data, w.slices[:0], off, n)
 	if err != nil {
@@ -98,8 +98,8 @@ func (w *worker) copyStored(ctx context.Context, s storedFile, out *os.File, off
 	return copied, nil
 }
 
-// cloneStored makes a file share the blocks of the one that it is, where the file
-// system can. Where it cannot, the file is written as any other.
+// cloneStored makes a file share the blocks of its source file, if the file system can.
+// Otherwise the file is written in the normal way.
 func (x *exporter) cloneStored(f *output) bool {
 	s, ok := f.Data.(storedFile)
 	if !ok || f.have != nil || f.size == 0 {
@@ -117,8 +117,8 @@ func (x *exporter) cloneStored(f *output) bool {
 	return true
 }
 
-// linkStored makes a file another name of the one that it is, where that is wanted and
-// both are on one file system.
+// linkStored hard-links a file to its source file, if that is wanted and both are on one
+// file system.
 func (x *exporter) linkStored(f *output) {
 	s, ok := f.Data.(storedFile)
 	p, named := f.Data.(interface{ Path() string })

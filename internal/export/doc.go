@@ -17,9 +17,9 @@
 // of a large file that it has. Facts that differ are refused, so that nothing is
 // ever composed of two states of a model.
 //
-// A file that is another file as it stands is cloned where the file system can
-// (it then shares its blocks), linked where that is wanted, or copied by the kernel. All others are read and
-// written.
+// A file that equals a whole source file is cloned if the file system can (it then shares
+// its blocks), linked if that is wanted, or copied by the kernel. All other files are read
+// and written.
 //
 // The package knows nothing of models. It does not follow symbolic links below
 // the directory, and never leaves it.

@@ -26,9 +26,8 @@ type File struct {
 	Last bool // written after all others, and removed before: while it is there they are complete
 }
 
-// Fact is something that all files of a directory have in common, such as the
-// model that they are made of. Files are kept and resumed only where all facts
-// are the same.
+// Fact is something that all files of a directory have in common, such as the model that
+// they come from. Files are kept and resumed only if all facts are the same.
 type Fact struct {
 	What string `json:"what"`
 	Is   string `json:"is"`
@@ -38,22 +37,22 @@ type Fact struct {
 type Options struct {
 	Facts    []Fact
 	ModTime  time.Time                             // of the files; zero for the time of writing
-	Jobs     int                                   // workers; 1 where it is zero
-	Force    bool                                  // replace what stands in the way
+	Jobs     int                                   // workers; 0 means 1
+	Force    bool                                  // replace existing files
 	Never    []os.FileInfo                         // files that are not replaced in any case
-	Link     func(os.FileInfo) bool                // which files may get another name instead of a copy, where they cannot be cloned; none where it is nil
+	Link     func(os.FileInfo) bool                // which files may be linked instead of copied, if they cannot be cloned; nil means that none may
 	Check    func() error                          // whether what Data cannot check is still what it was
 	Shared   func(path string, linked bool)        // called for each that shares blocks with a file of the model, or is that file
 	Whole    func(path string, f *os.File) error   // called for each that is written, before it gets its name
 	Progress func(total int64) func(n int64)       // called when the total is known
-	Free     func(dir string) (n int64, err error) // bytes that may be written; asks the system where it is nil
+	Free     func(dir string) (n int64, err error) // bytes that may be written; nil asks the system
 
 	// For tests.
 	stretch int64
 	clone   func(dir *opendir.Dir, src int, name string) (*os.File, error)
 }
 
-// Report says what there is afterwards.
+// Report describes the directory afterwards.
 type Report struct {
 	Files   int
 	Bytes   int64
@@ -64,7 +63,7 @@ type Report struct {
 var (
 	// ErrOther marks a directory with files of another origin.
 	ErrOther = errors.New("the directory holds another export")
-	// ErrExists marks something that stands in the way of a file.
+	// ErrExists marks an existing file or directory that blocks a file.
 	ErrExists = errors.New("exists already")
 	// ErrBusy marks a directory to which another process exports.
 	ErrBusy = errors.New("another tensorfs exports to this directory")
@@ -141,7 +140,7 @@ func RunIn(ctx context.Context, at *opendir.Dir, files []File, o Options) (_ Rep
 	return report, errors.Join(err, x.state.close())
 }
 
-// notOwn says why the directory of the state cannot be used.
+// notOwn explains why the directory of the state cannot be used.
 func (x *exporter) notOwn(err error) error {
 	if p, ok := errors.AsType[*os.PathError](err); ok && (errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) {
 		return fmt.Errorf("%s is not a directory; remove it, or choose another directory", tensorfs.Printable(p.Path))
@@ -313,7 +312,7 @@ func (x *exporter) shown(name string) string {
 	return tensorfs.Printable(filepath.Join(x.at.Path(), filepath.FromSlash(name)))
 }
 
-// failed says which file an error of the system concerns.
+// failed names the file that a system error is about.
 func (x *exporter) failed(name string, err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) { // with a path relative to the directory

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What files are called that do not have their own names yet. A link is never written to.
+// Names of files that do not have their final names yet. A link is never written to.
 const (
 	partialSuffix = ".partial"
 	linkSuffix    = ".link"
@@ -43,8 +43,8 @@ type output struct {
 	pending int      // stretches that are missing
 }
 
-// partialName is the name of a file that is not complete. All of them are in one
-// directory of our own, where no file of the tree can have the same.
+// partialName is the name of an incomplete file. Incomplete files are in one directory of our own, so that their names cannot clash with the
+// tree's.
 func partialName(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:16]) + partialSuffix
@@ -100,8 +100,8 @@ func (x *exporter) output(f File, size int64) *output {
 	return o
 }
 
-// complete reports whether a file is there as it should be. An error says what
-// else is there.
+// complete reports whether a file exists as planned. An error describes what is there
+// instead.
 func (x *exporter) complete(ctx context.Context, f File, size int64) (bool, error) {
 	d, base, err := x.parent(f.Path, false)
 	if err != nil || d == nil {
@@ -206,7 +206,7 @@ func (p *plan) close() {
 	}
 }
 
-// NoSpaceError says that the file system has no room for what is to be written.
+// NoSpaceError is the error that the file system lacks room for the export.
 type NoSpaceError struct {
 	Dir        string
 	Need, Free int64 // bytes

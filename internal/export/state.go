@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Forget removes what a directory says of an export to it, and the file that was
-// written last: the next export compares all files that are there with the model.
+// Forget removes a directory's record of an export to it, and the file that was written
+// last: the next export compares all existing files with the model.
 func Forget(dir, last string) error {
 	at, err := opendir.Open(dir)
 	if err != nil {
@@ -46,9 +46,9 @@ const (
 	logName   = "log"        // there too
 )
 
-// state is what is known of the files in the directory: the facts, and a log of
-// what was done, one record a line. A line that was cut short by the end of the
-// program is not a record, and the work that it says is done again.
+// state records the files in the directory: the facts, and a log of finished work, one
+// record a line. A line that was cut short by the end of the program is not a record, and
+// its work is done again.
 type state struct {
 	mu        sync.Mutex
 	log       *os.File
@@ -119,7 +119,7 @@ func (x *exporter) openState() (_ *state, err error) {
 	return s, nil
 }
 
-// readState returns what stateName says.
+// readState returns the content of stateName.
 func (x *exporter) readState() ([]byte, error) {
 	f, _, err := x.own.OpenRegular(stateName)
 	if err != nil {
@@ -129,7 +129,7 @@ func (x *exporter) readState() ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// differs says in which fact a state differs, "" where it does not.
+// differs names the fact in which a state differs, "" if it does not.
 func differs(text []byte, want []Fact) string {
 	var have facts
 	if json.Unmarshal(text, &have) != nil || have.Version != stateVersion {
@@ -151,9 +151,8 @@ func differs(text []byte, want []Fact) string {
 	return ""
 }
 
-// removeOld removes the files of an earlier export, so that files of two models
-// never stand beside each other. A file that was changed since it was written
-// belongs to somebody else and stays.
+// removeOld removes the files of an earlier export, so that the directory never mixes files
+// of two models. A file that was changed since it was written is the user's and stays.
 func (x *exporter) removeOld(s *state) error {
 	for shown, r := range s.done {
 		name := unprintable(shown)
@@ -185,7 +184,7 @@ func (x *exporter) begin(s *state) error {
 			}
 		}
 	}
-	// The log first: what it says must not hold for the new facts.
+	// The log first: it must not apply to the new facts.
 	clear(s.done)
 	clear(s.stretches)
 	if err := errors.Join(s.log.Truncate(0), s.log.Sync()); err != nil {

@@ -144,7 +144,7 @@ func (x *exporter) finish(f *output) error {
 		return x.failed(f.Path, err)
 	case !x.Force || x.never(old):
 		return appeared
-	default: // before the record, which must not be taken for that of this one
+	default: // before the record, which must not be taken for this file's
 		if err := d.Remove(base); err != nil {
 			return x.failed(f.Path, err)
 		}
