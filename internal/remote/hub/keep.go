@@ -18,21 +18,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Keep gives the files of a commit to Hugging Face's own programs: it brings those that
-// are missing into the listing's cache, verified, and makes a snapshot of all of them in
-// theirs, as the Python package huggingface_hub lays it out:
+// Keep shares the files of a commit with Hugging Face's own programs: it fetches missing
+// files into the listing's cache, verified, and makes a snapshot of all of them in the
+// programs' cache, as the Python package huggingface_hub lays it out:
 //
 //	.locks/models--ORG--NAME/<id>.lock     held while a blob is made
 //	models--ORG--NAME/blobs/<id>           the id is the SHA-256, or git's id, of the bytes
 //	                  snapshots/<commit>/FILE -> ../../blobs/<id>
 //	                  refs/<revision>      the commit; written last
 //
-// A blob that is there stays. One that is made gets its name when all of its bytes, which
-// were compared with the id, are in it: it is another name of the file in our cache, which
-// its user alone can read, where both are on one file system and nobody else writes to
-// theirs; else it is a copy. What was half made is called *.incomplete, as
-// theirs is. A revision that is the commit itself, or "",
-// gets no ref but main's.
+// An existing blob stays. A new one gets its name when it is complete and its bytes were
+// compared with the id. If both caches are on one file system and no other user can write
+// to theirs, it is a hard link to the file in our cache, which only its user can read; else
+// it is a copy. Incomplete files are named *.incomplete, like the programs' own. A revision
+// that is the commit itself, or "", gets only the ref main.
 func Keep(ctx context.Context, cache, repository, revision string, l *remote.Listing) error {
 	_, commit, ok := strings.Cut(l.Name, "@")
 	if err := check(repository, revision); err != nil || !ok || !isHex(commit, commitSize) {
@@ -80,7 +79,7 @@ type Blob struct {
 	Name string // in the repository, with slashes
 	ID   string // the SHA-256 of its bytes
 	Size int64
-	Dir  *opendir.Dir // where they are: a directory that only this user can change
+	Dir  *opendir.Dir // their place: a directory that only this user can change
 	Base string       // their name there
 }
 
@@ -122,8 +121,8 @@ func readRef(refs *opendir.Dir, name string) ([]byte, error) {
 // maxRef bounds a ref, which has 40 bytes.
 const maxRef = 1 << 16
 
-// KeepBlobs makes a snapshot of blobs that are whole and verified in the cache, as [Keep] does, and refs/main
-// of it. It says which were there.
+// KeepBlobs makes a snapshot of blobs that are whole and verified in the cache, as [Keep]
+// does, and points refs/main to it. It returns the blobs that existed.
 func KeepBlobs(ctx context.Context, cache *opendir.Dir, repository, commit string, blobs []Blob) (there map[string]bool, err error) {
 	if err := check(repository, ""); err != nil {
 		return nil, err
@@ -156,8 +155,8 @@ func KeepBlobs(ctx context.Context, cache *opendir.Dir, repository, commit strin
 	return there, k.ref(mainBranch, commit)
 }
 
-// Complete reports whether all files of a commit that have more than most bytes are here:
-// whole in the listing's cache, or in that of Hugging Face's own programs.
+// Complete reports whether all files of a commit that have more than most bytes are local:
+// whole in the listing's cache, or in the cache of Hugging Face's own programs.
 func Complete(l *remote.Listing, most int64) bool {
 	for _, x := range l.Items() {
 		if x.ID.Size <= most || x.Local != "" {
@@ -185,7 +184,7 @@ func Complete(l *remote.Listing, most int64) bool {
 // keeping is a repository's folder in the cache.
 type keeping struct {
 	locks, blobs, refs, snapshot *opendir.Dir
-	ours                         bool // nobody but this user writes there
+	ours                         bool // only this user can write there
 }
 
 // openKeeping makes the directories of a snapshot.
@@ -364,7 +363,7 @@ func whole(ctx context.Context, l *remote.Listing, name string) (*os.File, error
 	return m, nil
 }
 
-// copyFile copies a file of a size, by the kernel where it can, and makes it durable.
+// copyFile copies a file of a size, in the kernel if possible, and makes it durable.
 func copyFile(ctx context.Context, to, from *os.File, size int64) error {
 	for size > 0 {
 		if err := context.Cause(ctx); err != nil {

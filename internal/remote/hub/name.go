@@ -50,8 +50,8 @@ func escape(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// api is the address of what the Hub says about a revision: its commit, or its
-// tree. The revision is one part of the path, whatever it holds.
+// api is the address of the Hub's description of a revision: its commit, or its tree. The
+// revision is one part of the path, even if it contains slashes.
 func (h *hub) api(repository, what, revision string) string {
 	return h.Endpoint.String() + "/api/models/" + escape(repository) + "/" + what + "/" + url.PathEscape(revision)
 }

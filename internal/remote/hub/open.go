@@ -24,7 +24,7 @@ type Options = remote.Options
 type hub struct {
 	Settings
 	o       Options
-	silence error // nobody answered: nobody is asked again
+	silence error // the Hub did not answer: it is not asked again
 }
 
 // snapshot is what is known of a commit, and kept.
@@ -40,17 +40,17 @@ type branch struct {
 	Commit string `json:"commit"`
 }
 
-// errRevision says that a repository has no such revision.
+// errRevision is the error that a repository has no such revision.
 var errRevision = fmt.Errorf("no such revision: %w", fs.ErrNotExist)
 
 // Open finds the files of a repository's revision: a branch, a tag, refs/pr/N or a
 // commit; "" is main. Of a revision with slashes it takes as much as names one:
 // rest is what follows, a path in the repository, "" if all of it is the revision.
 //
-// The listing is called hf:ORG/NAME@COMMIT. Its files may be opened for as long as
-// the client and the store are open. An error is one line without secrets; it is
-// fs.ErrNotExist if the name does not exist, and fs.ErrPermission if it may not
-// be read, as far as the Hub tells the two apart.
+// The listing's name is hf:ORG/NAME@COMMIT. Its files may be opened for as long as the
+// client and the store are open. An error is one line without secrets; it is fs.ErrNotExist
+// if the name does not exist, and fs.ErrPermission if it may not be read, as far as the Hub
+// tells the two apart.
 func Open(ctx context.Context, repository, revision string, o Options) (l *remote.Listing, rest string, err error) {
 	if err := check(repository, revision); err != nil {
 		return nil, "", err

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
-// origin says how to ask for the bytes of a file, which people know as name.
+// origin forms requests for the bytes of a file, which messages call name.
 func (h *hub) origin(s *snapshot, f *file, name string) web.Origin {
 	address := h.resolve(s, f.Path)
 	return &fileOrigin{f, name, web.Resolved{
@@ -42,7 +42,7 @@ type fileOrigin struct {
 // tooLarge is beyond what the Hub gives away in one piece: it answers 400 then.
 const tooLarge = 400e9
 
-// Refused says why a large file is refused.
+// Refused explains why a large file is refused.
 func (o *fileOrigin) Refused(resp *http.Response) error {
 	if resp.StatusCode == http.StatusBadRequest && o.file.Size > tooLarge {
 		return tensorfs.Unsupported(o.name, fmt.Sprintf("its %d bytes are too large for the Hub's plain download", o.file.Size), "download it with 'hf download'")
@@ -52,7 +52,7 @@ func (o *fileOrigin) Refused(resp *http.Response) error {
 
 var _ web.Origin = (*fileOrigin)(nil)
 
-// same compares what the Hub says where it resolves a file with what its tree said.
+// same compares the Hub's description of a resolved file with its entry in the tree.
 func (f *file) same(name, commit string, h http.Header) error {
 	if got := h.Get("X-Repo-Commit"); isHex(got, commitSize) && got != commit {
 		return web.ErrVersion(name, "the Hub has another commit")

@@ -32,7 +32,7 @@ func (h *hub) refusal(name string, resp *http.Response) error {
 		e.Kind, e.Problem, e.Advice = syscall.ENOENT, "the Hub has no such file of it", "check the name"
 	case code == "RepoNotFound", code == "" && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusNotFound):
 		if e.Kind = syscall.ENOENT; resp.StatusCode == http.StatusUnauthorized {
-			e.Kind = syscall.EACCES // nobody knows which of the two
+			e.Kind = syscall.EACCES // it is unknown which of the two
 		}
 		e.Problem = "the Hub says there is no such model, or none that you may see"
 		e.Advice = "check the name, " + setToken("or set HF_TOKEN", "and whether the token is valid")
@@ -44,7 +44,7 @@ func (h *hub) refusal(name string, resp *http.Response) error {
 	return e
 }
 
-// said adds what the Hub itself says.
+// said adds the Hub's own message.
 func (h *hub) said(resp *http.Response, problem string) string {
 	text := resp.Header.Get("X-Error-Message")
 	token, err := h.Token()

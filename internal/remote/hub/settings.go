@@ -15,7 +15,7 @@ const (
 	shortHost = "hf.co"
 )
 
-// Settings are what the environment says about the Hub.
+// Settings are the environment's settings for the Hub.
 type Settings struct {
 	Endpoint *url.URL // without a slash at the end
 	getenv   func(string) string
@@ -30,8 +30,8 @@ func SettingsOf(getenv func(string) string) (s Settings, err error) {
 	return s, err
 }
 
-// Authorize adds the token to a request, where there is one. It is looked up each time: whoever logs in again, or
-// gives a server another one, need not open a model anew.
+// Authorize adds the token to a request, if there is one. It looks the token up each time,
+// so that after a new login, or with a server's new token, open models go on.
 func (s Settings) Authorize(req *http.Request) error {
 	token, err := s.Token()
 	if err == nil && token != "" {
@@ -43,8 +43,8 @@ func (s Settings) Authorize(req *http.Request) error {
 // Token returns the token as it is now, "" for none. It is never to be shown.
 func (s Settings) Token() (string, error) { return environ.HuggingFaceToken(s.getenv) }
 
-// IsHub reports whether a host is the endpoint's, or the short name of the public
-// Hub where that is the endpoint: whether it may see the token.
+// IsHub reports whether a host may see the token: the endpoint's host, or the short name of
+// the public Hub if that is the endpoint.
 func (s Settings) IsHub(host string) bool {
 	return strings.EqualFold(host, s.Endpoint.Host) || strings.EqualFold(host, shortHost) && s.Endpoint.String() == publicHub
 }

@@ -35,7 +35,7 @@ func (f *file) digest() string {
 	return "git:" + f.Git
 }
 
-// check says what is wrong with a file, "" where it is sound.
+// check describes what is wrong with a file, "" if it is valid.
 func (f *file) check() string {
 	if problem := remote.CheckName(f.Path); problem != "" {
 		return problem
