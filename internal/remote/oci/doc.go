@@ -5,12 +5,12 @@
 //	oci://REGISTRY/REPOSITORY:TAG
 //	oci://REGISTRY/REPOSITORY@sha256:HEX
 //
-// A manifest says what the layers are; kinds.go is the table of those that are files
-// of models. Each layer is one entry of the cache, by its digest. The members of a plain
-// tar archive are parts of it, which are found by reading only its headers. A compressed
-// archive has no parts: where that is allowed it is brought into the cache, held to its
-// digest, and its members are entries of their own in place of it. No member is written
-// under a name from the archive.
+// A manifest lists the layers; kinds.go is the table of layers that are files of models.
+// Each layer is one entry of the cache, by its digest. The members of a plain tar archive
+// are parts of it, which are found by reading only its headers. A compressed archive has no
+// parts: if that is allowed, it is fetched into the cache and checked against its digest,
+// and its members become entries of their own that replace it. No member is written under a
+// name from the archive.
 //
 // Of a container the folder models is the model, as its layers leave it.
 //

@@ -11,9 +11,9 @@ import (
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
-// layerType says what a layer of a media type is.
+// layerType describes the layers of a media type.
 type layerType struct {
-	stem, ext string // of the file, where no annotation gives its path; "" where one must
+	stem, ext string // of the file, if no annotation gives its path; "" if one must
 	tar       bool   // its members are the files
 	extra     bool   // a model can do without it
 	beside    bool   // it has what no other layer has: scripts, and also tokenizers and templates
@@ -47,8 +47,8 @@ var kinds = map[string]layerType{
 	"application/vnd.cncf.model.code.v1.tar":           {tar: true, beside: true}, // the same in its other format
 }
 
-// images are the configs of containers. Those with a folder models are models, as KServe mounts
-// them.
+// images are the configs of containers. A container with a folder models is a model, as
+// KServe mounts them.
 var images = map[string]bool{
 	"application/vnd.oci.image.config.v1+json":       true,
 	"application/vnd.docker.container.image.v1+json": true,
@@ -68,17 +68,18 @@ type file struct {
 	Digest string       // of the layer
 	Size   int64        // of the layer
 	Part   *remote.Part `json:",omitempty"` // of the layer, or of what it unpacks to
-	// Unpacked says that Part is in the cache, or nowhere.
+	// Unpacked marks a Part that can only be read from the cache.
 	Unpacked bool `json:",omitempty"`
 	// What else a member of an archive is than a file.
 	Kind kind   `json:",omitempty"`
 	Link string `json:",omitempty"` // where it leads
-	// Beside says that it is used only if the model's own layers have nothing of its name.
+	// Beside marks a file that is used only if the model's own layers have nothing of its
+	// name.
 	Beside bool `json:",omitempty"`
 	// Of an archive.
 	Layer   int    `json:",omitempty"` // its number, from 1 on
 	Packing string `json:",omitempty"` // how it is compressed, "" if it is not
-	Content string `json:",omitempty"` // its digest when it is unpacked, "" where nothing says it
+	Content string `json:",omitempty"` // its digest when it is unpacked, "" if unknown
 }
 
 // split takes a layer's media type apart: what it is, and how it is compressed.
@@ -90,8 +91,8 @@ func (l *layer) split() (base, packing string) {
 	return base, packing
 }
 
-// isImage reports whether the artifact is a container: it has layers of one. They may have titles,
-// as those of modelcars.
+// isImage reports whether the artifact is a container: it has a container's layers. They
+// may have titles, like a modelcar's layers.
 func (m *manifest) isImage() bool {
 	return images[m.kind] && slices.ContainsFunc(m.layers, func(l layer) bool {
 		base, _ := l.split()
@@ -187,7 +188,7 @@ func (m *manifest) imageFiles() (list []file, err error) {
 	return list, nil
 }
 
-// plain returns the files of an artifact that says nothing of models: layers with
+// plain returns the files of an artifact that is not declared as a model: layers with
 // titles, as ORAS pushes files, and folders as archives.
 func (m *manifest) plain() (list []file, err error) {
 	for i, l := range m.layers {

@@ -39,7 +39,7 @@ type layer struct {
 	path      string // what the annotations call the file, "" where they do not
 	title     string
 	unpack    bool   // it is an archive of a folder, whatever its media type is
-	content   string // digest of the archive that the layer unpacks to, "" where nothing says it
+	content   string // digest of the archive that the layer unpacks to, "" if unknown
 	platform  string // of an index: the kind of machine that it is for, "" for any
 }
 
@@ -123,9 +123,9 @@ func (s *session) find(ctx context.Context) (*manifest, string, error) {
 	return m, digest, err
 }
 
-// choose returns which artifact of an index is the model, -1 where that is not clear: the only
-// one, else the only one for any machine, else the only one for a machine at all, else the one
-// for machines like this. Attestations are for an unknown machine.
+// choose returns the index of the model among an index's artifacts, -1 if that is
+// ambiguous: the only one, else the only one for any machine, else the only one for a known
+// machine, else the one for machines like this. Attestations are for an unknown machine.
 func (m *manifest) choose() int {
 	for _, fits := range []func(platform string) bool{
 		func(string) bool { return true },

@@ -126,7 +126,7 @@ func (a *artifact) members(ctx context.Context, name string, x file, image bool,
 	return a.result(ctx, x, at, list, err)
 }
 
-// errMembers says that an artifact has too many files.
+// errMembers is the error that an artifact has too many files.
 var errMembers = errors.New("has too many members, or the artifact has")
 
 // member is a member of the archive x.

@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// flatten returns the files of an artifact: links are the files that they lead to, and those of
-// a container are what its layers leave of its folder models.
+// flatten returns the files of an artifact: links are replaced by the files that they lead
+// to, and a container's layers are merged into what they leave of its folder models.
 func flatten(list []file, image bool) ([]file, error) {
 	if image {
 		return models(list)

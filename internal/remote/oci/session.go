@@ -30,7 +30,7 @@ type session struct {
 	scheme   auth.Scheme // SchemeUnknown: the registry wants none
 	token    string
 	obtained time.Time
-	login    string // that of the environment which it was obtained with
+	login    string // the environment's login with which it was obtained
 }
 
 // loginEnv is the variable with the text of a config.json, which counts before the file, as for Docker's own programs.
@@ -104,8 +104,8 @@ func (s *session) get(ctx context.Context, method, part string) (*http.Response,
 	return resp, body, err
 }
 
-// failed returns the error of a request that got no answer. It quotes nothing that a
-// server or a helper says.
+// failed returns the error of a request that got no answer. It quotes no message of a
+// server or a helper.
 func (s *session) failed(err error) error {
 	e := &tensorfs.FormatError{File: s.ref.String(), Offset: -1, Problem: "logging in failed", Advice: "try 'docker login " + s.ref.registry + "'", Kind: syscall.EACCES}
 	var own *tensorfs.FormatError
@@ -132,7 +132,7 @@ func (s *session) failed(err error) error {
 	return e
 }
 
-// request returns a GET of a blob. again says that the last one was refused.
+// request returns a GET of a blob. again is set after a refusal.
 func (s *session) request(ctx context.Context, digest string, again bool) (*http.Request, error) {
 	s.mu.Lock()
 	old := s.scheme == auth.SchemeBearer && time.Since(s.obtained) > sureToken || s.token != "" && !s.has()

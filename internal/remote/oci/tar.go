@@ -20,7 +20,7 @@ const (
 	maxHeaders = 64 << 20  // bytes of the headers of one that is read in place
 )
 
-// kind says what a member of an archive is, if it is not a file.
+// kind is the kind of an archive's member that is not a file.
 type kind string
 
 const (
@@ -47,9 +47,9 @@ type archiveReader struct {
 	image bool         // it is a layer of a container
 }
 
-// walk calls add for the members of a plain tar archive: of a container's layer those of its
-// folder models, and what it removes. body is a file's content. Devices and files with holes
-// are errors: their bytes are not where the archive says that they are.
+// walk calls add for the members of a plain tar archive; for a container's layer only for
+// members of its folder models, and for what it removes. body is a file's content. Devices
+// and sparse files are errors: their bytes are not stored as they are.
 func (a archiveReader) walk(add func(m member, body io.Reader) error) error {
 	most := maxMembers
 	if a.image {
@@ -79,7 +79,7 @@ func (a archiveReader) walk(add func(m member, body io.Reader) error) error {
 	}
 }
 
-// member returns what a header stands for; ok is false for what nobody needs.
+// member returns the member that a header describes; ok is false for members to skip.
 func (a archiveReader) member(h *tar.Header) (m member, ok bool, err error) {
 	if h.Typeflag == tar.TypeXGlobalHeader || h.Typeflag == tar.TypeDir && !a.image {
 		return m, false, nil
@@ -162,7 +162,7 @@ type cursor struct {
 	read      int64 // bytes, so far
 }
 
-// errHeaders says that an archive consists of little else.
+// errHeaders is the error that an archive consists of little else.
 var errHeaders = fmt.Errorf("has more than %d MiB of headers", maxHeaders>>20)
 
 // Read implements io.Reader.

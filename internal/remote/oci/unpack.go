@@ -58,8 +58,8 @@ func packingOf(begin []byte) string {
 	return ""
 }
 
-// unpacked returns the files of an artifact, also those of archives that are compressed: as
-// they are in the cache, or are brought there.
+// unpacked returns the files of an artifact, including files of compressed archives, from
+// the cache or fetched into it.
 func (a *artifact) unpacked(ctx context.Context, f artifactFiles) (files []file, err error) {
 	for _, x := range f.Files {
 		if x.Packing == "" {
@@ -116,7 +116,7 @@ func (a *artifact) ofArchive(ctx context.Context, x file, image bool) (list []fi
 		return nil, a.s.wrong(a.s.ref, fmt.Sprintf("its layer %d is compressed (%s), and there is no cache on a disk to unpack it into", x.Layer, x.Packing), "name a local directory with --cache")
 	}
 	if list, err = a.unpack(ctx, x, image); err == nil {
-		_ = a.o.Store.Pin(pin, unpackedLayer{x.Packing, list}) // it is unpacked again where that cannot be kept
+		_ = a.o.Store.Pin(pin, unpackedLayer{x.Packing, list}) // if it cannot be kept, the layer is unpacked again next time
 	}
 	return list, err
 }
@@ -147,16 +147,16 @@ func (a *artifact) absent(list []file) (n int64) {
 	return n
 }
 
-// label is what a file is called.
+// label is a file's name for messages.
 func (a *artifact) label(f file) string { return a.s.ref.String() + "/" + f.Name }
 
-// unpackedID is the identity of a file that a layer unpacks to. It is made only of a layer that
-// has its digest, so it is the same whoever sent the layer.
+// unpackedID is the identity of a file that a layer unpacks to. It is derived only from a
+// layer with the right digest, so it does not depend on the sender.
 func (f file) unpackedID(label string, at time.Time) cache.ID {
 	return cache.ID{Key: fmt.Sprintf("unpacked %s at %d", f.Digest, f.Part.Off), Size: f.Part.Size, Source: label, ModTime: at}
 }
 
-// lost is the error of reading what is not in the cache any more.
+// lost is the error of reading bytes that the cache has lost.
 func lost(label string) error {
 	return &tensorfs.FormatError{File: label, Offset: -1, Problem: "the cache has not all of it any more, and its layer is compressed", Advice: "run 'tensorfs fetch' on the artifact again", Kind: syscall.EIO}
 }
@@ -164,8 +164,7 @@ func lost(label string) error {
 // maxUnpacking is how often a layer is unpacked: while it is, room is made in the cache.
 const maxUnpacking = 3
 
-// unpack brings a layer into the cache, holds it to its digest, and keeps its files in place of
-// it.
+// unpack fetches a layer into the cache, checks its digest, and replaces it by its files.
 func (a *artifact) unpack(ctx context.Context, x file, image bool) (list []file, err error) {
 	at := a.s.ref.String() + "/" + x.Digest + ".tar"
 	if list, err = a.unpackAt(ctx, x, at, image); err != nil {
