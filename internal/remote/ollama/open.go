@@ -31,7 +31,7 @@ type registry struct {
 	name    string        // for people
 	server  string        // https://HOST
 	address string        // of the model: https://HOST/v2/NAMESPACE/MODEL
-	hub     *hub.Settings // whose token it gets; nil for other registries
+	hub     *hub.Settings // with the token to send; only set for the Hub
 }
 
 // pinned is what is kept of a model.
@@ -40,10 +40,10 @@ type pinned struct {
 	Time     time.Time `json:"time"`
 }
 
-// Open finds the blobs of a model, called as 'ollama run' does: what follows
-// "ollama:". file is the manifest's name in the listing, to be opened as that of a
-// model. An error is one line without secrets; it is fs.ErrNotExist if the model
-// does not exist, fs.ErrPermission if it may not be read.
+// Open finds the blobs of a model by its name for 'ollama run', the text after "ollama:".
+// file is the manifest's name in the listing, to be opened as a model's. An error is one
+// line without secrets; it is fs.ErrNotExist if the model does not exist, fs.ErrPermission
+// if it may not be read.
 func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file string, err error) {
 	n, err := ollama.ParseName(name)
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *registry) listing(a remote.Answer[*pinned]) (*remote.Listing, error) {
 	return r.Listing(r.name, items, p.Time, a.Note)
 }
 
-// origin says how to ask for the bytes of a blob.
+// origin forms requests for the bytes of a blob.
 func (r *registry) origin(b ollama.Blob) web.Origin {
 	name := r.name + "/" + b.Digest
 	return &web.Resolved{

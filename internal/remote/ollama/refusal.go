@@ -35,7 +35,7 @@ func (r *registry) refusal(name string, resp *http.Response, body []byte) error 
 	return e
 }
 
-// said is what a registry says of an error.
+// said is a registry's message about an error.
 type said struct {
 	Errors []struct {
 		Message string `json:"message"`
@@ -43,7 +43,7 @@ type said struct {
 	Error string `json:"error"`
 }
 
-// message returns it quoted, "" if it says nothing that can be shown.
+// message returns it quoted, "" if it contains nothing that can be shown.
 func (r *registry) message(body []byte) string {
 	var s said
 	if json.Unmarshal(body, &s) != nil {
