@@ -91,7 +91,7 @@ func (f *finding) whole(ctx context.Context, resp *http.Response) (foundFile, er
 	return x, nil
 }
 
-// bytes is a file that came whole and is nobody else's.
+// bytes is a file that arrived complete and is not shared.
 func (f *finding) bytes(b []byte, resp *http.Response) foundFile {
 	v := versionOf(resp.Header, int64(len(b)), time.Now())
 	x := f.item(v, f.origin(v, resp))

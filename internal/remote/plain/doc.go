@@ -7,9 +7,9 @@
 //
 // # Versions
 //
-// A file is known by its strong ETag and size, else by when it was modified last,
-// else it is nobody else's and forgotten when it is closed. Each range asks for this
-// version, and each answer is compared with it, because many servers do not look.
+// A file's version is its strong ETag and size, else its modification time. Without either
+// it is private to this process and forgotten when it is closed. Each range asks for this
+// version, and each answer is compared with it, because many servers do not check.
 //
 // The address of a file that was redirected to another server is kept for as long as
 // that server takes it.
@@ -22,6 +22,6 @@
 // # Secrets
 //
 // A user's name and password, in the address or, for https, for its host in ~/.netrc
-// (NETRC), go to that server alone. They and what follows ? in the address are not
-// shown and not kept.
+// (NETRC), go only to that server. They and the query of the address are not shown and not
+// kept.
 package plain

@@ -14,10 +14,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/conceal"
 )
 
-// address is that of a file.
+// address is a file's address.
 type address struct {
 	url  *url.URL      // without user and fragment
-	user *url.Userinfo // nil for none
+	user *url.Userinfo // may be nil
 }
 
 // parse parses an address. Its errors do not quote it: it may hold a password.
@@ -52,7 +52,7 @@ func (a address) dir() string {
 	return u.String()
 }
 
-// shards returns the addresses of all files of a split model, or the file alone.
+// shards returns the addresses of all files of a split model, or only the file's.
 func (a address) shards() []address {
 	prefix, number, count, ok := gguf.Shard(a.file())
 	if !ok || number < 1 || number > count || count > maxShards {
@@ -95,8 +95,8 @@ func isSignature(key string, query url.Values) bool {
 	return false
 }
 
-// same is a text that all addresses of one file have, and no others: what says who
-// may read it is left out. It holds no secrets.
+// same is a text that identifies the file of an address: credentials and permissions are
+// left out. It holds no secrets.
 func (a address) same() string {
 	u := url.URL{Scheme: a.url.Scheme, Host: strings.ToLower(a.url.Host), Path: a.url.Path}
 	all, query := a.url.Query(), url.Values{}

@@ -72,8 +72,8 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	return l, a.file(), nil
 }
 
-// others finds the other files of a split model, as far as they exist: the parser says
-// what is missing. silence is why the server is not asked, nil if it is.
+// others finds the other files of a split model, as far as they exist: the parser reports
+// missing ones. silence is why the server is not asked, nil if it is.
 func others(ctx context.Context, o *Options, a address, silence error) (all []foundFile, err error) {
 	var mu sync.Mutex
 	shards := a.shards()
@@ -100,8 +100,8 @@ type foundFile struct {
 	item  remote.Item
 	entry *cache.Entry // keeps the bytes that came with the answer while it is open; may be nil
 
-	silence error  // nobody answered: it is what it was the last time
-	note    string // which says so
+	silence error  // the server did not answer: it is the last known version
+	note    string // which explains that
 }
 
 // finding is the search for one file.
@@ -111,8 +111,8 @@ type finding struct {
 	name string // for people
 }
 
-// find asks for a file. probe is how much of it is asked for, if nothing is known of
-// it; silence is why nobody is asked, nil if somebody is.
+// find asks for a file. probe is how many of its bytes to request if the file is unknown;
+// silence is why the server is not asked, nil if it is.
 func find(ctx context.Context, o *Options, a address, probe int64, silence error) (foundFile, error) {
 	f := &finding{o, a, a.String()}
 	q := remote.Question[foundFile]{Name: f.name, Who: "the server", Offline: o.Offline, Kept: f.kept, Ask: func(ctx context.Context) (foundFile, error) {
@@ -212,7 +212,7 @@ func (f *finding) origin(v version, resp *http.Response) web.Origin {
 	return newOrigin(f.Client, f.name, v, f.url, resp.Request.URL, f.ask)
 }
 
-// pin keeps a version for the time when nobody may be asked.
+// pin keeps a version for offline use.
 func (f *finding) pin(v version) {
 	if v.Exact {
 		_ = f.Store.Pin(f.same(), &v) // what cannot be kept is asked for again, and that is all

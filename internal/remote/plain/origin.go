@@ -15,7 +15,7 @@ type fileOrigin struct {
 	version version
 	from    *url.URL // that told the version
 	ask     func(ctx context.Context) (*http.Request, error)
-	moved   *web.Resolved // nil where from is the server itself
+	moved   *web.Resolved // nil if from is the server itself
 }
 
 // newOrigin returns the origin of a file that was asked for, and came from an
@@ -76,7 +76,7 @@ var advices = map[int]string{
 	http.StatusGone:         "check the address; a signed address may have expired",
 }
 
-// refusal is the error of an answer that is none.
+// refusal is the error of an unusable answer.
 func refusal(name string, resp *http.Response) error {
 	advice, ok := advices[resp.StatusCode]
 	switch {

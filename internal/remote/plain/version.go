@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
-// version is what a server says about a file by which it is told from others.
+// version is a server's description of a file that tells it from other versions.
 type version struct {
 	ETag     string    `json:"etag,omitzero"`     // as it came
 	Modified string    `json:"modified,omitzero"` // Last-Modified, as it came
