@@ -51,9 +51,8 @@ func (b *bucket) request(ctx context.Context, method, key string, query url.Valu
 	return web.WithoutRedirects(signer.SignV4(*req, v.AccessKeyID, v.SecretAccessKey, v.SessionToken, region)), nil
 }
 
-// do performs a small request, and once more where the server says that the bucket
-// is in another region, or that the credentials have ended. more is a header to add,
-// a range.
+// do performs a small request, and repeats it if the server reports that the bucket is in
+// another region, or that the credentials have expired. more is a header to add, a range.
 func (b *bucket) do(ctx context.Context, limit int64, method, key string, query url.Values, more string) (resp *http.Response, body []byte, err error) {
 	for range 2 {
 		resp, body, err = b.client.Do(ctx, limit, func(ctx context.Context) (*http.Request, error) {

@@ -18,7 +18,7 @@ import (
 // (AWS_PROFILE), a web identity or a container that the environment names, the
 // machine's role. None, or AWS_NO_SIGN_REQUEST, means anonymous.
 //
-// An error never quotes what a library says: it may hold a line of a file of secrets.
+// An error never quotes a library's message: it may hold a line of a file of secrets.
 type chain struct {
 	from credentials.Provider // nil: they do not end
 	set  bool
@@ -37,7 +37,7 @@ func inEnvironment() string {
 // Limits of what is asked for credentials over the network.
 const (
 	credentialsTimeout = 10 * time.Second
-	machineTimeout     = time.Second // most machines have nobody there
+	machineTimeout     = time.Second // most machines have no such service
 	maxCredentials     = 1 << 20
 )
 
@@ -74,7 +74,7 @@ func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credential
 			return credentials.Value{}, err
 		}
 		if from != nil {
-			if c.set = true; !v.Expiration.IsZero() { // a library's says that it has ended where it has no end
+			if c.set = true; !v.Expiration.IsZero() { // the library sets an expiry in the past for credentials without one
 				c.from = from
 			}
 			return v, nil
@@ -89,8 +89,9 @@ func (c *chain) Retrieve() (credentials.Value, error) {
 	return c.RetrieveWithCredContext(&credentials.CredContext{Client: http.DefaultClient})
 }
 
-// IsExpired reports whether they must be looked up again. That there are none stays,
-// and what has no end stays until it is refused, or the environment has others.
+// IsExpired reports whether they must be looked up again. Missing credentials are not
+// looked up again. Credentials without an expiry stay valid until they are refused, or the
+// environment changes.
 func (c *chain) IsExpired() bool {
 	return !c.set || c.from != nil && c.from.IsExpired() || c.env != inEnvironment()
 }
@@ -185,7 +186,7 @@ func machine(cc *credentials.CredContext) (credentials.Provider, credentials.Val
 }
 
 // ask asks the service that the environment names, else the machine at endpoint. The
-// provider is nil where nobody answers in time.
+// provider is nil if it does not answer in time.
 func ask(cc *credentials.CredContext, endpoint string, limit time.Duration) (credentials.Provider, credentials.Value) {
 	ctx := cc.Context
 	if ctx == nil {

@@ -7,10 +7,9 @@
 // AWS_DEFAULT_REGION or us-east-1. A server that names another region is asked there.
 // Who: see credentials.go; without any, requests are not signed.
 //
-// An object is pinned by its ETag, which goes along with every range (If-Match) and is
-// looked at in every answer, and by its version where the bucket keeps versions. An
-// ETag is not a digest: objects of several parts have one that says nothing of their
-// bytes.
+// An object is pinned by its ETag, which is sent with every range (If-Match) and compared
+// in every answer, and by its version if the bucket keeps versions. An ETag is not a
+// digest: the ETag of a multipart object depends on how it was uploaded.
 //
 // What it does not do: write, and list more than one model's worth of objects.
 package s3

@@ -82,8 +82,8 @@ func setting(name, problem string) error {
 }
 
 var (
-	// regionName is what regions are called. It becomes part of a host's name, and may
-	// come from a server.
+	// regionName matches the names of regions. A name becomes part of a host's name, and
+	// may come from a server.
 	regionName = remote.Pattern(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 	// anyRegion is what boto3 takes for a region, such as RegionOne of OpenStack. It becomes part only of signatures.
 	anyRegion = remote.Pattern(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)

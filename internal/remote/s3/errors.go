@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
-// meaning is what an error of the server says to the user.
+// meaning explains an error of the server to the user.
 type meaning struct {
 	problem, advice string
 	kind            error
@@ -20,7 +20,7 @@ const checkKeys = "check the credentials (AWS_PROFILE, or AWS_ACCESS_KEY_ID and 
 // hasExpired is of credentials that the server took before.
 var hasExpired = meaning{"the credentials have expired", "get new ones", syscall.EACCES}
 
-// expired reports whether an answer says so.
+// expired reports whether an answer means that the credentials expired.
 func expired(resp *http.Response, body []byte) bool {
 	return resp.StatusCode == http.StatusBadRequest && meanings[readFailure(body).Code] == hasExpired
 }

@@ -90,7 +90,7 @@ type listedPage struct {
 	EncodingType          string
 }
 
-// contents are the objects of a page, of which no server sends more than it is asked for.
+// contents are the objects of a page. No server sends more than requested.
 type contents []content
 
 // UnmarshalXML implements xml.Unmarshaler for each of them.

@@ -19,7 +19,7 @@ type objectName struct {
 	dir    bool
 }
 
-// bucketName is what buckets are called, at AWS and elsewhere.
+// bucketName matches the names of buckets, at AWS and elsewhere.
 var bucketName = remote.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$`)
 
 // maxKey is the length of the longest key.

@@ -21,9 +21,9 @@ type Options = remote.Options
 // objectList is what a name was, as it is pinned.
 type objectList struct{ Objects []object }
 
-// Open looks up s3://BUCKET/KEY or s3://BUCKET/PREFIX/ and returns the objects, and
-// which of them is the model: "." for all of them. The environment says where the
-// server is, and with which credentials it is asked. Errors are one line, without anything secret.
+// Open looks up s3://BUCKET/KEY or s3://BUCKET/PREFIX/ and returns the objects, and the
+// model among them: "." means all of them. The server and the credentials come from the
+// environment. Errors are one line, without anything secret.
 func Open(ctx context.Context, name string, o Options) (*remote.Listing, string, error) {
 	p, err := parse(name)
 	if err != nil {
@@ -94,8 +94,8 @@ func (b *bucket) shards(ctx context.Context, stem string, known, n int64, first 
 	})
 }
 
-// head looks up an object. A refusal of HEAD says no more than its status, perhaps
-// not even the region: the error, or the region, is that of GET.
+// head looks up an object. A refusal of HEAD has no body and perhaps not even the region,
+// so the error, or the region, is taken from a GET.
 func (b *bucket) head(ctx context.Context, key string) (object, error) {
 	var resp *http.Response
 	var body []byte

@@ -15,8 +15,8 @@ type objectOrigin struct {
 	b    *bucket
 	o    object
 	path string
-	// latest says that the version is left out: reading one by its number takes a
-	// permission that reading the object does not. The ETag is asked for all the same.
+	// latest leaves the version out: reading one by its number takes a permission that
+	// reading the object does not. The ETag is requested all the same.
 	latest atomic.Bool
 }
 
@@ -40,15 +40,15 @@ func (origin *objectOrigin) Accept(resp *http.Response) error {
 	return nil
 }
 
-// Refused says what a refusal means, and has credentials looked up again that are not
-// taken any more. AWS says with 400 that they have ended.
+// Refused explains a refusal, and renews credentials that are no longer accepted. AWS
+// reports expired ones with 400.
 func (origin *objectOrigin) Refused(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
 	default:
 		return nil
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what cannot be read says nothing
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // an unreadable body counts as empty
 	err := origin.b.refused(resp.Request.Context(), origin.path, origin.o.Key, resp, body)
 	if resp.StatusCode != http.StatusBadRequest || expired(resp, body) {
 		origin.b.keys.ended(resp.Request.Context(), resp.Request)
