@@ -28,7 +28,7 @@ func init() {
 			return
 		}
 	}
-	_, _ = syscall.Write(2, []byte(message)) // there is nobody to tell
+	_, _ = syscall.Write(2, []byte(message)) // there is no log yet
 	syscall.Exit(1)
 }
 
