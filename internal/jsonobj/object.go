@@ -17,7 +17,7 @@ type Object struct{ table *table }
 type table struct {
 	text    string
 	members []member         // with unique keys, in the order of the text
-	slots   []int32          // hash of a key to 1 + which of members, open addressing; nil for few members
+	slots   []int32          // hash of a key to 1 + its index in members, open addressing; nil if there are few members
 	parsed  map[int32]Object // by member: those asked for so far
 }
 

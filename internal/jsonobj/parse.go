@@ -17,7 +17,7 @@ const MaxKeys = 1 << 14
 // maxText bounds a text, so that places in it have 32 bits.
 const maxText = 1 << 30
 
-// SyntaxError says why a text is not one JSON object.
+// SyntaxError explains why a text is not one JSON object.
 type SyntaxError struct {
 	Problem string // one line
 	Offset  int64  // byte in the text; negative if the problem is not at one byte

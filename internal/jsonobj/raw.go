@@ -78,8 +78,8 @@ func (r Raw) Members() iter.Seq2[string, Raw] {
 	}
 }
 
-// Member returns a member of an object without making an [Object], for objects
-// of which few members matter.
+// Member returns a member of an object without making an [Object], for objects with few
+// members of interest.
 func (r Raw) Member(key string) Raw {
 	found := Raw{}
 	if r.Kind() != '{' {

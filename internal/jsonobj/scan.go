@@ -57,7 +57,7 @@ func skipValue(s string, i int) int {
 	return i
 }
 
-// member is a member of an object: where it is in its text.
+// member is a member of an object, as its place in the text.
 type member struct {
 	key, keyEnd, value, valueEnd int32
 }
