@@ -35,7 +35,7 @@ const (
 	away = 200 * time.Millisecond
 )
 
-// errAway says that no keeper listens at a socket.
+// errAway is the error that no keeper listens at a socket.
 var errAway = errors.New("no keeper answers there; tensorfs keep --socket starts one")
 
 // NewClient returns a client for the mount of that key. It does not connect yet.
@@ -49,8 +49,9 @@ func NewClient(socket, key string) (*Client, error) {
 // LogTo has messages go to a logger. It is for before Get.
 func (c *Client) LogTo(log *slog.Logger) { c.log = log }
 
-// Get returns the descriptors that are kept, by their names, and goes on keeping them: none for a mount that the keeper does not know, or where
-// there is no keeper. They are the caller's. It is an error if another server has the mount.
+// Get returns the kept descriptors by their names, which stay kept: none if the keeper does
+// not know the mount, or is not running. They are the caller's. It is an error if another
+// server has the mount.
 func (c *Client) Get() (map[string]int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +103,8 @@ func (c *Client) taken(a message, fds []int) (map[string]int, error) {
 	return got, nil
 }
 
-// Put keeps a descriptor under a name, in place of another one. The descriptor stays the caller's. A keeper that
-// is away gets it when it is there.
+// Put keeps a descriptor under a name, replacing an earlier one. The descriptor stays the
+// caller's. If no keeper is running, it gets the descriptor once it is.
 func (c *Client) Put(name string, fd int) error {
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -165,8 +166,8 @@ func (c *Client) Drop() error {
 	return err
 }
 
-// connect connects to a keeper that may be trusted. mu is held. The connection on which nothing is said comes first: if another
-// keeper takes the place between the two, its end says so.
+// connect connects to a trusted keeper. mu is held. The idle connection is opened first: if
+// another keeper takes the socket between the two, that connection ends.
 func (c *Client) connect() error {
 	life, err := c.dial()
 	if err != nil {
@@ -207,8 +208,9 @@ func (c *Client) lose() {
 	}
 }
 
-// ask asks the keeper. mu is held, so nobody else reads from the connection. A connection on which an answer is missing is of no
-// more use: the answer may come when something else was asked.
+// ask asks the keeper. mu is held, so no other goroutine reads from the connection. A
+// connection with a missing answer is unusable: the answer could arrive as the reply to a
+// later question.
 func (c *Client) ask(m message, fds ...int) (message, []int, error) {
 	m.Key = c.key
 	_ = c.conn.SetDeadline(time.Now().Add(answerTime)) // it fails where the connection has
@@ -228,7 +230,7 @@ func (c *Client) ask(m message, fds ...int) (message, []int, error) {
 	return message{}, nil, c.failed(err)
 }
 
-// failed says at which socket nobody answered.
+// failed names the socket at which no keeper answered.
 func (c *Client) failed(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("the keeper does not answer within %v; end it and start another", answerTime)
@@ -270,7 +272,8 @@ func (c *Client) over() bool {
 	}
 }
 
-// wait waits for a keeper and gives it all that it should have. known is why there is none, which was said.
+// wait waits for a keeper and gives it everything to keep. known is why none is running,
+// which was reported already.
 func (c *Client) wait(known error) {
 	tick := time.NewTicker(away)
 	defer tick.Stop()

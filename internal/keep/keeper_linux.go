@@ -30,15 +30,15 @@ type connection struct {
 // kept are the descriptors of a key.
 type kept struct {
 	fds   map[string]int
-	owner *net.UnixConn // of the server that is there; nil for none
+	owner *net.UnixConn // of the running server; may be nil
 	pid   int           // of it
 }
 
 // watchEvery is how often a keeper looks for mounts that are gone.
 const watchEvery = 10 * time.Second
 
-// Listen makes the socket of a keeper, for its user alone. A socket of a keeper that is gone is replaced; of one
-// that answers it is an error that wraps [fs.ErrExist].
+// Listen makes the socket of a keeper, accessible only to its user. The socket of a keeper
+// that has ended is replaced; if a keeper answers, it is an error that wraps [fs.ErrExist].
 func Listen(path string) (*net.UnixListener, error) {
 	addr := &net.UnixAddr{Name: path, Net: network}
 	if c, err := net.DialUnix(network, nil, addr); err == nil {
@@ -56,7 +56,7 @@ func Listen(path string) (*net.UnixListener, error) {
 
 const network = "unixpacket"
 
-// Serve answers those who connect, until the listener is closed.
+// Serve answers clients until the listener is closed.
 func (k *Keeper) Serve(l *net.UnixListener) error {
 	done := make(chan struct{})
 	defer close(done)
@@ -203,8 +203,9 @@ func drained(c *net.UnixConn) bool {
 	}
 }
 
-// keepable returns why a descriptor is not kept: only the device of a mount and files in memory are, which make nobody wait.
-// A file of a server that does not answer would, when it is closed.
+// keepable returns why a descriptor is not kept: only devices of mounts and files in memory
+// are, because closing them never blocks. Closing a file of a server that does not answer
+// would.
 func keepable(fd int) error {
 	const fuseMajor, fuseMinor = 10, 229
 	var st unix.Statx_t
@@ -334,8 +335,8 @@ func (k *Keeper) drop(key string) (fds []int) {
 	return fds
 }
 
-// watch drops the keys of mounts that are gone, which nobody else may notice: who unmounts while no server is
-// there tells nobody.
+// watch drops the keys of mounts that are gone: unmounting without a running server
+// notifies no process.
 func (k *Keeper) watch(done <-chan struct{}) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

@@ -26,7 +26,7 @@ type message struct {
 	Key   string   `json:"key,omitempty"`
 	Name  string   `json:"name,omitempty"`
 	Names []string `json:"names,omitempty"` // of the descriptors that come along, in their order
-	PID   int      `json:"pid,omitempty"`   // of the server of a key, where one is there
+	PID   int      `json:"pid,omitempty"`   // of the server of a key, if it runs
 	Busy  bool     `json:"busy,omitempty"`  // a server is there: PID, unless it is of another namespace of processes
 	Error string   `json:"error,omitempty"`
 }

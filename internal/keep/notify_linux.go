@@ -72,7 +72,7 @@ func connectFile(fd int, path string) error {
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFSOCK:
 		return errors.New("it is not a socket")
-	case system.Type == unix.FUSE_SUPER_MAGIC: // its server says who owns the file
+	case system.Type == unix.FUSE_SUPER_MAGIC: // its server reports the owner of the file
 		return fmt.Errorf("it is on a FUSE file system, which may name any owner: %w", errStranger)
 	}
 	if err := trust(int(st.Uid)); err != nil {

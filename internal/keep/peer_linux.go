@@ -46,8 +46,8 @@ var overflow = sync.OnceValue(func() int {
 	return usual
 })
 
-// peer returns the process and the user at the other end of a connection: whoever connected or began to listen. The process is 0
-// in another namespace of processes.
+// peer returns the process and the user at the other end of a connection: the process that
+// connected or that began to listen. The process is 0 if it is in another PID namespace.
 func peer(c *net.UnixConn) (pid, uid int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

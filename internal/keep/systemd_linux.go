@@ -43,7 +43,7 @@ func NewSystemd() (*Systemd, error) {
 			return nil, err
 		}
 	}
-	if pid != strconv.Itoa(os.Getpid()) { // for a parent of this process, or for nobody
+	if pid != strconv.Itoa(os.Getpid()) { // for a parent of this process, or stale
 		return s, nil
 	}
 	n, err := strconv.Atoi(count)
@@ -74,7 +74,7 @@ func (s *Systemd) Get() (map[string]int, error) {
 	return fds, nil
 }
 
-// Put keeps a descriptor under a name, in place of another one.
+// Put keeps a descriptor under a name, replacing an earlier one.
 func (s *Systemd) Put(name string, fd int) error {
 	if slices.Contains(s.known, name) { // the manager would have both
 		if err := Tell(s.socket, "FDSTOREREMOVE=1\nFDNAME="+name); err != nil {
