@@ -17,11 +17,11 @@ import (
 
 // Options say what is mounted.
 type Options struct {
-	// State says where the server is. Start fills in its PID and Mountpoint.
+	// State is the server's address. Start fills in its PID and Mountpoint.
 	State nfsstate.State
 	// Logger is the one of the server.
 	Logger *slog.Logger
-	// Status returns what the server says about itself, as it is marshalled to JSON.
+	// Status returns the server's status, to be marshalled to JSON.
 	Status func() any
 	// Resume goes on for the mount of a server that is gone, whose port, token and key
 	// are in State.
@@ -35,8 +35,8 @@ type Options struct {
 	Mount func(path string) error
 	// Clients returns how many connections the server has.
 	Clients func() int
-	// Unmounted is closed when a client says that it has unmounted. Anybody may say so,
-	// hence it is no more than a reason to look; nil is never.
+	// Unmounted is closed when a client reports that it has unmounted. Any client may,
+	// hence it is only a reason to check. May be nil.
 	Unmounted <-chan struct{}
 }
 
@@ -47,14 +47,14 @@ type Mount struct {
 	made   string // identity of the directory there if it was made
 	socket net.Listener
 	looks  chan struct{}
-	ended  atomic.Bool // somebody has asked to unmount
+	ended  atomic.Bool // the user has asked to unmount
 	done   chan struct{}
 }
 
-// Start mounts what the caller serves already. Where the mount point is "", nothing is
-// mounted: programs connect by themselves, and it ends when it is told to unmount. As when
-// FUSE is mounted, the mount of a server that is gone is removed first, and a missing
-// directory is made.
+// Start mounts what the caller serves already. If the mount point is "", nothing is
+// mounted: programs connect on their own, and it ends when it is told to unmount. As with
+// FUSE, the mount of a server that is gone is removed first, and a missing directory is
+// made.
 func Start(mountpoint string, o Options) (m *Mount, err error) {
 	m = &Mount{o: o, looks: make(chan struct{}, 1), done: make(chan struct{})}
 	switch {
@@ -113,7 +113,7 @@ func (m *Mount) mount(mountpoint string) error {
 	return nil
 }
 
-// open says where the server is, before anybody can find its mount.
+// open records the server's address before its mount can be found.
 func (m *Mount) open() (err error) {
 	state := &m.o.State
 	state.PID, state.Mountpoint = os.Getpid(), m.path
@@ -137,15 +137,15 @@ func (m *Mount) close() {
 }
 
 const (
-	// tableTime is how often the table of mounts is read: nobody has to tell the server
-	// that he unmounts.
+	// tableTime is how often the table of mounts is read: unmounting need not notify the
+	// server.
 	tableTime = 2 * time.Second
 	// goneTime is the same once the mount is gone, but not the last client.
 	goneTime = 200 * time.Millisecond
 )
 
-// watch waits until the mount and its last client are gone. It reads the table of mounts
-// alone: this process must not touch its own mount.
+// watch waits until the mount and its last client are gone. It only reads the table of
+// mounts: this process must not touch its own mount.
 func (m *Mount) watch() {
 	unmounted, said, missed := m.o.Unmounted, false, 0
 	for wait, over := tableTime, false; !over; {
@@ -163,9 +163,9 @@ func (m *Mount) watch() {
 			missed = 0
 			continue
 		}
-		// Files that are open while a mount is detached still need the server. The kernel
-		// has no connection without them. A table that was read while it changed may lack
-		// a mount that is there: unless somebody said that the mount is gone, look again.
+		// Files that are open while a mount is detached still need the server. Without them
+		// the kernel keeps no connection. A table that was read while it changed may lack a
+		// mount that exists: unless a client reported that the mount is gone, look again.
 		sure := missed > 1 || unmounted == nil || m.ended.Load()
 		wait, over = goneTime, m.path == "" || sure && m.o.Clients() == 0
 	}
