@@ -12,8 +12,8 @@ import (
 const (
 	// Floor is how many bytes the process may always use.
 	Floor = 40 << 20
-	// spare is how many it may use beyond what is in use: for the buffers of the
-	// requests under way, of which the kernel sends a dozen at a time.
+	// spare is the allowance beyond the memory in use: for the buffers of the requests
+	// under way. The kernel sends a dozen concurrently.
 	spare = 20 << 20
 )
 
@@ -42,8 +42,7 @@ type follower struct {
 	count int
 }
 
-// collection is an object that nobody refers to: its cleanup runs after the
-// next garbage collection.
+// collection is an unreferenced object: its cleanup runs after the next garbage collection.
 type collection struct{ _ *int }
 
 func (f *follower) adjust() {

@@ -82,7 +82,7 @@ func (l limits) all() []limit {
 			for _, name := range files.limits {
 				most = min(most, l.number(filepath.Join(dir, name)))
 			}
-			if most < math.MaxInt64>>1 { // version 1 says a large number where there is none
+			if most < math.MaxInt64>>1 { // version 1 reports a large number if there is no limit
 				stat := l.numbers(filepath.Join(dir, "memory.stat"))
 				used := int64(0)
 				for _, part := range files.used {
