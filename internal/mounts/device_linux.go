@@ -11,12 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errDevice says that a descriptor cannot be the device of a mount.
+// errDevice is the error that a descriptor cannot be the device of a mount.
 var errDevice = errors.New("it is not the device of that mount")
 
-// Held returns the tensorfs mount at a path that has a device number and is served through a descriptor, nil if it is not there any
-// more. Nobody has to be believed: the kernel is asked which mount the descriptor is of, or, if it does not
-// say that (before Linux 6.16), who made the mount.
+// Held returns the tensorfs mount at a path that has a device number and is served through
+// a descriptor, nil if it is gone. It trusts no process: it asks the kernel which mount the
+// descriptor serves or, if the kernel does not report that (before Linux 6.16), who made
+// the mount.
 func Held(path, number string, device int) (*Mount, error) {
 	const fuseMinor = 229
 	var st unix.Stat_t
@@ -44,7 +45,8 @@ func Held(path, number string, device int) (*Mount, error) {
 	return m, nil
 }
 
-// Connection returns the device number of the mount that a descriptor of the FUSE device serves, if the kernel says it.
+// Connection returns the device number of the mount that a descriptor of the FUSE device
+// serves, if the kernel reports it.
 func Connection(device int) (number string, known bool) {
 	const minorBits = 20
 	text, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(device))

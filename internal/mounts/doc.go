@@ -2,8 +2,8 @@
 // their servers are there, and what may be a mount point. It mounts FUSE file systems and
 // unmounts them.
 //
-// A [Mount] is a line of the kernel's table of mounts. Reading the table touches no
-// mount, so a server that hangs stops nobody who lists mounts. A [Point] is the directory
+// A [Mount] is a line of the kernel's table of mounts. Reading the table touches no mount,
+// so a hanging server does not block programs that list mounts. A [Point] is the directory
 // of a mount while a server takes it or leaves it. [ParseOptions] reads the options of
 // fstab.
 //

@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Advised is an error that says all that its user needs. The text of its cause would be a
-// riddle after the advice, so the cause is for programs alone.
+// Advised is an error whose text is complete for the user. The text of its cause would
+// confuse after the advice, so only programs see the cause.
 type Advised struct {
 	Text  string
 	Cause error
@@ -21,10 +21,10 @@ func (e Advised) Error() string { return e.Text }
 // Unwrap returns the cause.
 func (e Advised) Unwrap() error { return e.Cause }
 
-// ErrNoMountpoint says that there is no directory at the path.
+// ErrNoMountpoint is the error that there is no directory at the path.
 var ErrNoMountpoint = errors.New("the mount point does not exist")
 
-// ErrMounted says that a tensorfs is mounted at the place already.
+// ErrMounted is the error that a tensorfs is mounted at the path already.
 var ErrMounted = errors.New("a tensorfs is mounted there already")
 
 // noDirectory is the error for a directory that is not there.
@@ -50,7 +50,7 @@ func (e mountedThere) Error() string {
 // Is makes it ErrMounted.
 func (e mountedThere) Is(target error) bool { return target == ErrMounted }
 
-// mountpointError says what is wrong with a path, for which the system gave err.
+// mountpointError explains what is wrong with a path, from the system's error.
 func mountpointError(path string, err error) error {
 	p := tensorfs.Printable(path)
 	var at *iofs.PathError

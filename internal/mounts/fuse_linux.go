@@ -76,8 +76,8 @@ func deviceError(err error) error {
 	return Advised{deviceAdvice(err, container, bytes.Contains(types, []byte("\tfuse\n"))), err}
 }
 
-// deviceAdvice says what to do when the device cannot be opened. Loading the module
-// helps only outside of containers, and where it is not loaded.
+// deviceAdvice is what to do if the device cannot be opened. Loading the module helps only
+// outside of containers, and only if it is not loaded.
 func deviceAdvice(err error, container, loaded bool) string {
 	missing := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO)
 	refused := errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
@@ -94,7 +94,7 @@ func deviceAdvice(err error, container, loaded bool) string {
 	return fuseDevice + ": " + err.Error()
 }
 
-// containerAdvice says how a container can mount, and what works if it cannot.
+// containerAdvice is how a container can mount, and what works if it cannot.
 const containerAdvice = "start it with --device /dev/fuse --cap-add SYS_ADMIN, or do without a mount (tensorfs export, ls, cat)"
 
 // mountDirect mounts with mount(2).
@@ -152,8 +152,8 @@ func fusermount() (string, error) {
 	return "", errors.New("no fusermount3: install the package fuse3, or run as root")
 }
 
-// run runs a helper and returns its output as the error. That is an error text of
-// libfuse, whose last line says most.
+// run runs a helper and returns its output as the error. That is an error text of libfuse,
+// whose last line is the most specific.
 func run(cmd *exec.Cmd) error {
 	var out bytes.Buffer
 	// A Ctrl-C must reach only this process: a helper that it ended between mounting
@@ -180,7 +180,7 @@ func run(cmd *exec.Cmd) error {
 	return errors.New(text)
 }
 
-// helperAdvice says what to do about errors of fusermount3, by a part of their text.
+// helperAdvice is what to do about errors of fusermount3, by a part of their text.
 var helperAdvice = []struct{ about, advice string }{
 	{"user_allow_other", "add the line user_allow_other to /etc/fuse.conf, or mount without allow_other"},
 	{"/etc/mtab", "make it as root: ln -s /proc/self/mounts /etc/mtab"},

@@ -82,7 +82,7 @@ func ParseOptions(options []string) (Options, error) {
 	return o, nil
 }
 
-// optionUse says how a mount option from outside is used.
+// optionUse is how a mount option from outside is used.
 type optionUse int
 
 const (

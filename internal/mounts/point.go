@@ -23,15 +23,15 @@ const madeAttr = "user.tensorfs.made"
 type Point struct {
 	Path string // without links
 	Made string // identity of the directory, if Take made it; else ""
-	// Cleaned says that the mount of a server that is gone was removed.
+	// Cleaned reports that the mount of a server that is gone was removed.
 	Cleaned bool
 
 	dir  int    // descriptor of the directory above
 	name string // in the directory above
 }
 
-// lockTime is how long Take waits for the lock. Mounting takes milliseconds; anybody
-// who can read a directory can hold its lock.
+// lockTime is how long Take waits for the lock. Mounting takes milliseconds; any process
+// that can read a directory can hold its lock.
 const lockTime = 2 * time.Second
 
 // openPoint opens and locks the directory above a path without links.
@@ -42,7 +42,7 @@ func openPoint(path string) (*Point, error) {
 	}
 	p := &Point{Path: path, dir: dir, name: filepath.Base(path)}
 	for end := time.Now().Add(lockTime); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		// Where there are no locks it goes without.
+		// A file system without locks is used without one.
 		if err := unix.Flock(dir, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 			break
 		}
@@ -121,8 +121,8 @@ func (p *Point) check(mountpoint string, create, hide bool) error {
 	return nil
 }
 
-// isLink reports whether a path is a link. One to nowhere is not followed to make a
-// directory: it may be somebody else's.
+// isLink reports whether a path is a link. A dangling link is not followed to make a
+// directory: its target may belong to another user.
 func isLink(path string) bool {
 	st, err := os.Lstat(path)
 	return err == nil && st.Mode()&iofs.ModeSymlink != 0
@@ -132,7 +132,7 @@ func isLink(path string) bool {
 func (p *Point) make() error {
 	err := unix.Mkdirat(p.dir, p.name, 0o755)
 	switch {
-	case errors.Is(err, unix.EEXIST): // somebody was faster
+	case errors.Is(err, unix.EEXIST): // another process was faster
 		return nil
 	case errors.Is(err, iofs.ErrPermission):
 		return Advised{fmt.Sprintf("%s cannot be made: you may not write in %s; choose a directory of your own, such as ~/m",
@@ -182,7 +182,7 @@ func (p *Point) Remove() {
 		return
 	}
 	if id, err := dirID(p.dir, p.name); err == nil && id == p.Made {
-		_ = unix.Unlinkat(p.dir, p.name, unix.AT_REMOVEDIR) // it may have become somebody's
+		_ = unix.Unlinkat(p.dir, p.name, unix.AT_REMOVEDIR) // it may be in use by now
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// What is in a directory cannot be seen while something is mounted on it. So a mount
-// point is empty, unless its user says that he knows better, and is never a directory
-// that the system or somebody's session needs.
+// What is in a directory cannot be seen while something is mounted on it. So a mount point
+// is empty, unless the user explicitly allows otherwise, and is never a directory that the
+// system or a session needs.
 
 // forMounts are the directories below the root that are made to be mounted on.
 var forMounts = []string{"/mnt", "/media", "/srv", "/opt"}
@@ -63,9 +63,9 @@ func homes(own, passwd string) []string {
 }
 
 var (
-	// ErrNotEmpty says that a directory has something in it.
+	// ErrNotEmpty is the error that a directory is not empty.
 	ErrNotEmpty = errors.New("it is not empty")
-	// errUnseen says that it cannot be read.
+	// errUnseen is the error that it cannot be read.
 	errUnseen = errors.New("it cannot be seen whether it is empty")
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The relation of processes to a mount is looked up in /proc: a server that hangs
-// cannot be asked. Only root sees that of other users' processes.
+// The relation of processes to a mount is looked up in /proc, because a hanging server
+// cannot be asked. Only root sees it for other users' processes.
 
 // processes calls do for every process that can be inspected, until it returns
 // false.
@@ -25,8 +25,7 @@ func processes(do func(pid int, dir string) bool) {
 	}
 }
 
-// Server returns the process that serves a mount, without asking it; 0 where it
-// cannot be told.
+// Server returns the process that serves a mount, without asking it; 0 if unknown.
 func (m *Mount) Server() int {
 	if m.Token != "" {
 		return m.nfsServer()
@@ -52,9 +51,9 @@ func (m *Mount) Server() int {
 	return found
 }
 
-// serves reports whether a descriptor of the device is that of a connection.
-// Older kernels do not say: then it goes by the command line that mount starts its
-// server with, which ends in the mount point.
+// serves reports whether a descriptor of the device belongs to a connection. Older kernels
+// do not tell: then it uses the command line that mount starts its server with, which ends
+// in the mount point.
 func serves(dir, fd, connection, mountpoint string) bool {
 	info, err := os.ReadFile(filepath.Join(dir, "fdinfo", fd))
 	if err != nil {

@@ -21,7 +21,7 @@ const AttrPrefix = "user." + Program + "."
 // the first one. The kernel caches none of them: an answer proves that the server is there.
 var Attrs = []string{"pid", "health", "images", "taken", "counts", "warm", "library"}
 
-// ErrHung says that the server of a mount is there and takes more than two seconds to
+// ErrHung is the error that the server of a mount exists but takes more than two seconds to
 // answer: it was stopped, or waits for the disk of the model.
 var ErrHung = nfsstate.ErrHung
 
@@ -88,7 +88,7 @@ func (m *Mount) askNFS(v any) error {
 	return syscall.EACCES // another user's, as far as one can tell
 }
 
-// nfsServer returns the process that serves an NFS mount, 0 where that is not known.
+// nfsServer returns the process that serves an NFS mount, 0 if unknown.
 func (m *Mount) nfsServer() int {
 	if s := nfsstate.Of(m.Token); m.Token != "" && s != nil {
 		return s.PID
@@ -96,8 +96,8 @@ func (m *Mount) nfsServer() int {
 	return 0
 }
 
-// goneErrors are the errors of a FUSE mount whose server has ended: that of Linux, and
-// another one of macOS.
+// goneErrors are the errors of a FUSE mount whose server has ended: Linux's, and another
+// one of macOS.
 var goneErrors = []error{unix.ENOTCONN, unix.ENXIO}
 
 // stale reports whether the server of a mount is gone. A server that hangs is not gone.

@@ -14,7 +14,7 @@ func readTable() ([]Mount, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the mount table: %w", err)
 	}
-	buf := make([]unix.Statfs_t, n+16) // some may come meanwhile
+	buf := make([]unix.Statfs_t, n+16) // room for mounts that are added in between
 	if n, err = unix.Getfsstat(buf, unix.MNT_NOWAIT); err != nil {
 		return nil, fmt.Errorf("cannot read the mount table: %w", err)
 	}

@@ -25,12 +25,12 @@ const (
 // Mount is a line of the table of mounts.
 type Mount struct {
 	Mountpoint string
-	Source     string // path of the model, where it is a tensorfs
+	Source     string // path of the model, if it is a tensorfs
 	Type       string
 	Device     string // major:minor
 	Token      string // of the NFS server; "" for mounts of another kind
 
-	port int // where the NFS server listens, 0 where that is not known
+	port int // port of the NFS server, 0 if unknown
 	user int // who made a FUSE mount
 }
 
@@ -51,8 +51,8 @@ func (m *Mount) Backend() string {
 	return BackendFUSE
 }
 
-// table reads the table of mounts, and puts the model of an NFS mount in the place of its
-// source. NFS mounts of other users keep their address.
+// table reads the table of mounts, and replaces the source of an NFS mount by its model.
+// NFS mounts of other users keep their address.
 func table() ([]Mount, error) {
 	all, err := readTable()
 	if err != nil {
@@ -77,7 +77,7 @@ func List() ([]Mount, error) {
 	return slices.DeleteFunc(all, func(m Mount) bool { return !m.Ours() }), err
 }
 
-// Top returns the mount on top of a path without links, nil where nothing is mounted.
+// Top returns the mount on top of a path without links, nil if nothing is mounted.
 func Top(path string) (*Mount, error) {
 	all, err := table()
 	if err != nil {
@@ -91,8 +91,8 @@ func Top(path string) (*Mount, error) {
 	return nil, nil
 }
 
-// At returns the tensorfs mount at a path, nil where there is none. It does not touch the
-// mount.
+// At returns the tensorfs mount at a path, nil if there is no such mount. It does not touch
+// the mount.
 func At(path string) (*Mount, error) {
 	path, err := resolve(path)
 	if err != nil {
@@ -105,8 +105,8 @@ func At(path string) (*Mount, error) {
 	return m, nil
 }
 
-// Automounted reports whether an automounter waits at a path for somebody to look inside.
-// While it mounts, it lets only its own process group pass there.
+// Automounted reports whether an automounter waits at a path for the first access. While it
+// mounts, it lets only its own process group pass there.
 func Automounted(path string) bool {
 	path, err := resolve(path)
 	if err != nil {
@@ -141,8 +141,8 @@ func CleanStates() error {
 	return nil
 }
 
-// bsdMount is what getfsstat says about a mount. macFUSE shows all its file systems
-// under one type, so the source says whether it is a tensorfs.
+// bsdMount converts an entry of getfsstat. macFUSE shows all its file systems under one
+// type, so the source tells whether it is a tensorfs.
 func bsdMount(source, mountpoint, kind string) Mount {
 	m := Mount{Mountpoint: mountpoint, Source: source, Type: kind}
 	if model, ok := strings.CutPrefix(source, SourcePrefix); ok {
@@ -151,5 +151,6 @@ func bsdMount(source, mountpoint, kind string) Mount {
 	return m
 }
 
-// SourcePrefix begins the source of a FUSE mount of macOS, where the type says nothing.
+// SourcePrefix begins the source of a FUSE mount of macOS, where the type is the same for
+// all programs.
 const SourcePrefix = Program + ":"

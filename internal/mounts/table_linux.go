@@ -58,7 +58,7 @@ func ParseTable(table string) []Line {
 	return all
 }
 
-// Line is a Mount with what only Linux says.
+// Line is a Mount with the fields that only Linux has.
 type Line struct {
 	Mount
 	Root  string   // the directory of the file system that is mounted

@@ -15,7 +15,7 @@ import (
 )
 
 // removeStale removes the tensorfs mount at a path if its server is gone, and reports
-// whether it did. Another file system that is mounted there is left alone.
+// whether it did. It leaves another mounted file system untouched.
 func removeStale(mountpoint string) (bool, error) {
 	path, err := resolve(mountpoint)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -38,8 +38,8 @@ func removeStale(mountpoint string) (bool, error) {
 }
 
 // CleanStale removes the tensorfs mount at a path if its server is gone, reports whether it
-// did, and removes the directory that a server made for a mount that is gone. Another file
-// system that is mounted there is left alone.
+// did, and removes the directory that a server made for a mount that is gone. It leaves
+// another mounted file system untouched.
 func CleanStale(mountpoint string) (bool, error) {
 	cleaned, err := removeStale(mountpoint)
 	if path, rerr := resolve(mountpoint); err == nil && rerr == nil {
@@ -89,7 +89,7 @@ func (m *Mount) unmount(lazy bool) error {
 	return unmountFUSE(m.Mountpoint, lazy)
 }
 
-// unmountError says why a path cannot be unmounted.
+// unmountError explains why a path cannot be unmounted.
 func unmountError(mountpoint string, err error) error {
 	p := tensorfs.Printable(mountpoint)
 	switch {
