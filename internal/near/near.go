@@ -1,7 +1,7 @@
-// Package near finds the names that somebody who mistyped one may have meant, lists
-// names in messages, and orders them for people.
+// Package near finds the names that a mistyped name may mean, lists names in messages, and
+// orders them for people.
 //
-// The names may be anybody's: a directory of 100,000 files costs a fraction of a
+// The names may come from any source: a directory of 100,000 files costs a fraction of a
 // second, and a message stays one line of bounded length.
 package near
 
@@ -87,8 +87,9 @@ func lower(dst []byte, s string) []byte {
 	return dst
 }
 
-// differences counts them, in memory that it keeps: three rows of the usual table,
-// before[j] being the differences between a[:i-2] and b[:j], last[j] those of a[:i-1].
+// differences counts them, in memory that it keeps: three rows of the usual table.
+// before[j] are the differences between a[:i-2] and b[:j], last[j] between a[:i-1] and
+// b[:j].
 type differences struct{ before, last, this [maxName + 1]int }
 
 // count returns how many letters must be inserted, removed, replaced or swapped
