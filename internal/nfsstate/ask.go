@@ -18,7 +18,7 @@ const (
 	dyingTime = 500 * time.Millisecond
 )
 
-// ErrHung says that the server of a mount is there and takes more than AskTime to
+// ErrHung is the error that the server of a mount exists but takes more than AskTime to
 // answer: it was stopped, or waits for the disk of the model.
 var ErrHung = errors.New("its server does not answer")
 
@@ -44,8 +44,8 @@ func (s *State) Ask(v any) error {
 	c, err := net.DialTimeout("unix", s.file(socketSuffix), AskTime)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist):
-		// Somebody may have removed the socket of a server that serves its mount. A server
-		// that was killed listens until the last of its threads has ended, which is soon.
+		// The socket of a running server may have been removed. A killed server listens
+		// until the last of its threads has ended, which is soon.
 		for late := time.Now().Add(dyingTime); syscall.Kill(s.PID, 0) != syscall.ESRCH && Listens(s.Port); time.Sleep(dyingTime / 10) {
 			if time.Now().After(late) {
 				return ErrHung
@@ -71,7 +71,7 @@ func (s *State) Ask(v any) error {
 // Gone reports whether the server has ended.
 func (s *State) Gone() bool { return errors.Is(s.Ask(new(json.RawMessage)), syscall.ENOTCONN) }
 
-// Listens reports whether somebody listens at a TCP port of this machine.
+// Listens reports whether a process listens at a TCP port of this machine.
 func Listens(port int) bool {
 	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), AskTime)
 	if err == nil {
@@ -80,8 +80,8 @@ func Listens(port int) bool {
 	return !errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// Patient makes a listener fail only when it is closed. Where there is no descriptor for
-// another connection, for instance, it waits.
+// Patient makes a listener fail only when it is closed. If, for instance, the process is
+// out of descriptors for another connection, it waits.
 func Patient(l net.Listener) net.Listener { return patient{l} }
 
 type patient struct{ net.Listener }

@@ -12,13 +12,13 @@ import (
 
 // Bits that the mode of a directory must not have.
 const (
-	private = 0o077 // nobody else reads it
-	// Unshared says that nobody else writes to it.
+	private = 0o077 // only the owner reads it
+	// Unshared means that only the owner writes to it.
 	Unshared = 0o022
 )
 
-// Own returns an error unless a path is a directory of this user, and no link to one, whose mode has none of some bits. Nobody else
-// can change what is there.
+// Own returns an error unless a path is a directory of this user, not a link to one, whose
+// mode lacks the bits of without. Other users then cannot change what is there.
 func Own(dir string, without uint32) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
@@ -37,11 +37,12 @@ func Own(dir string, without uint32) error {
 	return nil
 }
 
-// RuntimeDir returns the directory of the user's session, XDG_RUNTIME_DIR, "" if there is none. One that somebody else could change
-// is an error: su and sudo -E leave the variable of another user.
+// RuntimeDir returns the directory of the user's session, XDG_RUNTIME_DIR, "" if it is not
+// set. A directory that other users could change is an error: su and sudo -E leave the
+// variable of another user.
 func RuntimeDir() (string, error) {
 	dir := os.Getenv("XDG_RUNTIME_DIR")
-	if !filepath.IsAbs(dir) { // as its specification says
+	if !filepath.IsAbs(dir) { // as its specification demands
 		return "", nil
 	}
 	err := Own(dir, Unshared)

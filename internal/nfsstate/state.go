@@ -17,8 +17,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// State says where the NFS server of a mount is. It is kept in a file that only the
-// server's user can read, because the token and the key let anybody in.
+// State is the address of a mount's NFS server. It is kept in a file that only the server's
+// user can read, because the token and the key grant access.
 type State struct {
 	PID        int    `json:"pid"`
 	Mountpoint string `json:"mountpoint"` // "" where nothing is mounted
@@ -99,17 +99,17 @@ func (s *State) Write() error {
 	return nil
 }
 
-// stateFresh is how old a file may get. Some systems remove temporary files that
-// nobody has touched for three days.
+// stateFresh is how old a file may get. Some systems remove temporary files that were not
+// touched for three days.
 const stateFresh = 12 * time.Hour
 
-// Keep writes the file again where it is gone or about to be removed by the system.
+// Keep writes the file again if it is gone or about to be removed by the system.
 func (s *State) Keep(now time.Time) error {
 	st, err := os.Lstat(s.file(stateSuffix))
 	if err == nil && now.Sub(st.ModTime()) < stateFresh {
 		return nil
 	}
-	_ = os.Chtimes(s.file(socketSuffix), now, now) // it may be gone; then nobody can ask
+	_ = os.Chtimes(s.file(socketSuffix), now, now) // it may be gone; the server can then not be asked
 	return s.Write()
 }
 
