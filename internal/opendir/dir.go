@@ -122,7 +122,7 @@ func check(names ...string) error {
 	return nil
 }
 
-// Sub opens a directory that is no link.
+// Sub opens a directory that is not a link.
 func (d *Dir) Sub(name string) (*Dir, error) {
 	if err := check(name); err != nil {
 		return nil, d.failed("open", name, err)
@@ -159,8 +159,8 @@ func (d *Dir) MakeSub(name string, perm fs.FileMode) (*Dir, error) {
 	}
 }
 
-// Follow opens a directory below this one, by a path with slashes. Links in it are followed as
-// those of [Open] are. If perm is not 0, what is missing is made as [Make] does, with give.
+// Follow opens a directory below this one, by a path with slashes. Links in it are followed
+// as by [Open]. If perm is not 0, missing directories are made as [Make] does, with give.
 func (d *Dir) Follow(path string, perm fs.FileMode) (*Dir, error) {
 	at := d
 	for name := range strings.SplitSeq(path, "/") {
@@ -286,8 +286,8 @@ func (d *Dir) private() error {
 	if mine && st.Mode&foreign == 0 {
 		return nil
 	}
-	// Some file systems give all files one owner, or one mode: whoever made the directory, a
-	// file that this user makes looks the same there.
+	// Some file systems give all files one owner, or one mode: a file that this user makes
+	// looks the same there as another user's.
 	name := fmt.Sprintf(".probe-%016x", rand.Uint64())
 	f, err := d.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -305,7 +305,7 @@ func (d *Dir) private() error {
 	return nil
 }
 
-// OpenFile opens an entry that is no link. What is not a file does not make it wait.
+// OpenFile opens an entry that is not a link. It never blocks on a FIFO or a device.
 func (d *Dir) OpenFile(name string, flags int, perm fs.FileMode) (*os.File, error) {
 	err := check(name)
 	fd := -1
@@ -321,7 +321,7 @@ func (d *Dir) OpenFile(name string, flags int, perm fs.FileMode) (*os.File, erro
 	return nil, d.failed("open", name, err)
 }
 
-// OpenRegular opens a regular file to read it. A link is followed as those of [Open] are.
+// OpenRegular opens a regular file to read it. A link is followed as by [Open].
 func (d *Dir) OpenRegular(name string) (*os.File, fs.FileInfo, error) {
 	return d.openRegular(name, maxLinks)
 }
@@ -408,8 +408,8 @@ func (d *Dir) Link(name string, to *Dir, as string) error {
 	return to.failed("link", as, err)
 }
 
-// LinkOpen gives an open file another name. path is where it is, for systems that
-// need it: there it may become a name of another file, so the caller compares.
+// LinkOpen gives an open file another name. Some systems need path, its present place: by
+// then it may be the name of another file, so the caller compares.
 func (d *Dir) LinkOpen(fd int, path, name string) error {
 	err := check(name)
 	if err == nil {
@@ -464,7 +464,7 @@ func (d *Dir) RenameNew(name string, to *Dir, as string) error {
 	return to.failed("rename", as, err)
 }
 
-// Remove removes an entry that is no directory.
+// Remove removes an entry that is not a directory.
 func (d *Dir) Remove(name string) error {
 	err := check(name)
 	if err == nil {

@@ -25,7 +25,7 @@ func foreignLink(path string) error {
 		Advice: "name the place itself"}
 }
 
-// limit says to whom the directory belongs to which a link leads.
+// limit restricts the owner of the directory that a link leads to.
 type limit struct {
 	rest int    // how many names of the path come after the link
 	uid  uint32 // the owner
@@ -107,8 +107,8 @@ func (w *walk) move(fd int) {
 	w.at = fd
 }
 
-// enter goes into a directory. If the name is a link it stays, and returns where the link
-// leads, and who must own that; nil for anybody.
+// enter goes into a directory. If the name is a link it stays, and returns the link's
+// target and the owners allowed for that; nil allows all.
 func (w *walk) enter(name string) (link string, l *limit, err error) {
 	const flags = searchFlags | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(w.at, name, flags, 0)
@@ -154,7 +154,7 @@ func heal(dir, fd int, name string, perm fs.FileMode) error {
 	return handOver(dir, name, perm, &above)
 }
 
-// limitOf says whose a directory must be to which a link leads: the user's who may have made
+// limitOf returns who may own a directory that a link leads to: the users who may have made
 // the link. It is nil if only this user and root can make links there.
 func limitOf(dir int, name string) (*limit, error) {
 	var above, st unix.Stat_t

@@ -3,7 +3,7 @@ package opendir
 import "golang.org/x/sys/unix"
 
 // searchFlags open a directory that this user may go through but not list: O_EXEC, which
-// means that of directories.
+// means search for directories.
 const searchFlags = 0x40000000
 
 // linkOpen gives an open file another name, which this system cannot.
