@@ -1,4 +1,4 @@
-// Package parallel does things at the same time.
+// Package parallel runs functions concurrently.
 package parallel
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/rescue"
 )
 
-// Each calls do with every number below n, in their order and up to most at the same
-// time, until a call fails or ctx ends. It returns when all calls have returned, with
-// the error of the first one that failed or the cause of ctx's end. The context of the
-// calls ends with either. A call that panics fails: the caller says which model that was about.
+// Each calls do with every number below n, in order and with up to most calls running,
+// until a call fails or ctx ends. It returns when all calls have returned, with the first
+// error or the cause of ctx's end. The context of the calls ends with either. A call that
+// panics fails: the caller adds which model that was about.
 func Each(ctx context.Context, most, n int, do func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
