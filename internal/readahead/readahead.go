@@ -1,5 +1,5 @@
-// Package readahead finds the readers that go on through a file, and says what
-// they will read next, so that it can be brought in before they ask for it:
+// Package readahead detects sequential readers of a file, and predicts their next reads, so
+// that the bytes can be fetched before they are asked for:
 //
 //	          next           ahead
 //	...read...|....coming....|            a stream: where its reader is, and
@@ -90,8 +90,8 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 		beyond = max(beyond, s.read-(s.next-start))
 	}
 	limit := min(s.next+min(max(2*s.run, minWindow), t.Window), end+beyond)
-	// In whole pieces, but up to the next read at once. Where the reader was further
-	// on, in another section, this one's end comes first.
+	// In whole chunks, but at once up to the next read. If the reader was further on, in
+	// another section, the end of this one comes first.
 	for s.ahead < min(s.next, limit) || s.ahead+t.Piece <= limit {
 		to := min(s.ahead+t.Piece, limit)
 		dst = append(dst, Span{s.ahead, to})
