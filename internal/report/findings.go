@@ -40,7 +40,7 @@ func (r *Report) find() (list []Finding) {
 	return list
 }
 
-// broken are tensors with NaN or infinities, and those that are one number throughout.
+// broken are tensors with NaN or infinities, and constant tensors.
 func (r *Report) broken() (list []Finding) {
 	for i := range r.Cells {
 		c := &r.Cells[i]
@@ -95,7 +95,7 @@ func median(list []*Cell, value func(c *Cell) float64) float64 {
 	return all[len(all)/2]
 }
 
-// sizes are tensors whose numbers are of another size than those of their kind.
+// sizes are tensors whose numbers differ in magnitude from others of their kind.
 func (r *Report) sizes() (list []Finding) {
 	kinds, of := r.byKind()
 	for _, k := range kinds {
@@ -115,8 +115,7 @@ func (r *Report) sizes() (list []Finding) {
 	return list
 }
 
-// channels are rows and columns that are larger than the others, those of one kind and number
-// together.
+// channels are unusually large rows and columns, grouped by kind and number.
 func (r *Report) channels() (list []Finding) {
 	kinds, of := r.byKind()
 	for _, k := range kinds {
@@ -171,12 +170,13 @@ func (r *Report) channels() (list []Finding) {
 	return list
 }
 
-// outlier reports whether a row or a column stands out, which says more than its largest number.
+// outlier reports whether a row or a column is an outlier, which is more significant than
+// its largest number.
 func (c *Cell) outlier() bool {
 	return len(c.Columns) > 0 && c.Columns[0].Ratio > farLine || len(c.Rows) > 0 && c.Rows[0].Ratio > farLine
 }
 
-// peaks are tensors with a number far beyond the others.
+// peaks are tensors with a number far beyond their other numbers.
 func (r *Report) peaks() (list []Finding) {
 	var far []*Cell
 	for i := range r.Cells {

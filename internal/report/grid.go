@@ -58,7 +58,7 @@ func NewGrid(names []string) (g Grid) {
 	return g
 }
 
-// order is that of the parts of a layer, as a token meets them.
+// order lists the parts of a layer as a token meets them.
 var order = []string{"attention_norm", "attention.q", "attention.k", "attention.v", "attention.qkv", "attention.output", "attention", "ssm", "ffn_norm", "ffn.gate", "ffn.up", "ffn.gate_up", "ffn.down", "ffn", "experts"}
 
 func rank(kind string) int {

@@ -14,13 +14,13 @@ type Tensor struct {
 	Name  string // canonical
 	Type  string // as it is stored
 	Shape []int64
-	Data  tensorfs.Data // F32; nil where there are no numbers
+	Data  tensorfs.Data // F32; nil if the tensor has no numbers
 	Why   string        // why
 
 	Other     tensorfs.Data       // the same tensor of the other model, as F32; nil without one
 	Compared  bool                // with the other model's
-	Changed   *measure.Difference // nil where nothing was compared
-	OnlyOther bool                // the other model alone has it
+	Changed   *measure.Difference // nil if nothing was compared
+	OnlyOther bool                // only the other model has it
 	OnlyThis  bool
 }
 
@@ -36,7 +36,7 @@ type Cell struct {
 	Change *Change `json:"change,omitempty"` // against the other model
 }
 
-// Figures are those of a tensor's numbers. Ratios without a meaning are null.
+// Figures describe a tensor's numbers. Ratios without a meaning are null.
 type Figures struct {
 	Count     int64          `json:"count"`
 	NonFinite int64          `json:"non_finite,omitempty"`
@@ -86,8 +86,8 @@ type Meta struct {
 	Cut    bool   `json:"cut,omitempty"`    // whether it is only its beginning
 }
 
-// brief is the number of tensors above which a page has no histograms: it would have more
-// megabytes than anybody wants to open.
+// brief is the number of tensors above which a page has no histograms: it would become too
+// large to open.
 const brief = 4000
 
 // Make looks at all tensors. add is told how many bytes were read; it may be nil.
@@ -184,7 +184,7 @@ func (t *Tensor) change() *Change {
 	}
 }
 
-// ranks finds those of the matrices that changed.
+// ranks computes the ranks of the changes, for matrices that changed.
 func (r *Report) ranks(ctx context.Context, list []Tensor, add func(int64)) error {
 	var ranked []measure.Ranked
 	var of []*Change
