@@ -1,4 +1,5 @@
-// Package rescue makes an error of a panic, where one model must not end what concerns others.
+// Package rescue turns a panic into an error, so that one model cannot end a process that
+// serves others.
 package rescue
 
 import (
@@ -14,7 +15,7 @@ import (
 // ErrInternal marks a fault of this program, which a panic showed.
 var ErrInternal = errors.New("internal error")
 
-// To is for defer: a panic becomes the error about a model, which says where in the program it was.
+// To is for defer: a panic becomes an error about the model, with its place in the program.
 func To(err *error, model string) {
 	v := recover()
 	if v == nil {
