@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Parse reads a number of bytes with an optional unit of powers of 1024, such as 512M, 8GiB, 200g, 24 GB or 1.5T. Half a byte
-// does not count. ok is false where it is none, or too many.
+// Parse reads a number of bytes with an optional unit of powers of 1024, such as 512M,
+// 8GiB, 200g, 24 GB or 1.5T. Half a byte does not count. ok is false if the text is not a
+// size, or the size is too large.
 func Parse(s string) (n int64, ok bool) {
 	digits := strings.TrimRight(strings.ToUpper(s), "IB")
 	shift := 0
