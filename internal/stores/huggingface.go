@@ -18,9 +18,9 @@ import (
 )
 
 // HuggingFace writes a directory of a model into the Hugging Face cache at dir, as the
-// repository ORG/NAME. Its commit is made of what is in it: the first 40 hexadecimal digits
-// of the SHA-256 of the lines that sha256sum prints of the files, in the order of their
-// names. refs/main names it, last of all.
+// repository ORG/NAME. Its commit is computed from the content: the first 40 hexadecimal
+// digits of the SHA-256 of the lines that sha256sum prints of the files, in the order of
+// their names. refs/main is written last and points to it.
 func HuggingFace(ctx context.Context, dir, repository string, files []export.File, o Options) (_ *Report, err error) {
 	folderName, err := hub.Folder(repository)
 	if err != nil {

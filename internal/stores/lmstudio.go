@@ -63,7 +63,7 @@ func LMStudio(ctx context.Context, dir, name string, files []export.File, o Opti
 	return r, s.done()
 }
 
-// checkFiles refuses what certainly stands in the way of files.
+// checkFiles refuses files that would certainly be in the way.
 func checkFiles(at *opendir.Dir, files []export.File, force bool) error {
 	for _, f := range files {
 		if st, err := at.Lstat(f.Path); err == nil && !force && (!st.Mode().IsRegular() || st.Size() != f.Data.Size()) {

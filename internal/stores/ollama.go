@@ -21,17 +21,17 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// Parent is the Ollama model that another one is made of; the zero value is none.
+// Parent is the Ollama model that another one is derived from; the zero value means none.
 type Parent struct {
 	Layers []ollama.Kept
-	Config func(key string) string // what its config says; nil for nothing
+	Config func(key string) string // looks up keys of its config; may be nil
 	Name   string                  // as Ollama shows it
 	Kinds  map[string]string       // of files whose kind another manifest states, by name
 }
 
-// OllamaDir returns the store that models are written to: OLLAMA_MODELS, else that of the
-// home directory or of Ollama's service if only this one is there, whether or not this user
-// may look into it.
+// OllamaDir returns the store that models are written to: OLLAMA_MODELS, else the store in
+// the home directory, or the store of Ollama's service if only that exists, even if this
+// user cannot read it.
 func OllamaDir() (string, error) {
 	places := environ.OllamaStores(environ.Process)
 	for _, p := range places {
@@ -49,8 +49,9 @@ func OllamaDir() (string, error) {
 	return places[0].Path, nil
 }
 
-// OllamaName returns the name under which a store has or gets a model: of names that differ
-// in case alone it has one. It fails where it has the model, and this may not be replaced.
+// OllamaName returns the name under which a store has or gets a model: among names that
+// differ only in case it has one. It fails if the store has the model, and it may not be
+// replaced.
 func OllamaName(dir string, n ollama.Name, force bool) (ollama.Name, error) {
 	store, err := opendir.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +103,7 @@ func Ollama(ctx context.Context, dir string, n ollama.Name, files []export.File,
 		return nil, err
 	}
 	defer func() { s.close(err) }()
-	if n, err = nameIn(at, n, o.Force); err != nil { // it may have come meanwhile
+	if n, err = nameIn(at, n, o.Force); err != nil { // it may have been added in between
 		return nil, err
 	}
 	store.stage = s
@@ -148,7 +149,7 @@ func Ollama(ctx context.Context, dir string, n ollama.Name, files []export.File,
 type ollamaStore struct {
 	*stage
 	store *opendir.Dir
-	dir   string // where that is
+	dir   string // its directory
 	blobs *opendir.Dir
 }
 
@@ -287,7 +288,7 @@ func (s *ollamaStore) texts(list []ollama.Text) (all []*file, err error) {
 func (s *ollamaStore) placeAll(ctx context.Context, all []*file) error {
 	for _, f := range all {
 		err := s.place(ctx, f, s.blobs, blobName(f))
-		if errors.Is(err, fs.ErrNotExist) { // the directory was removed meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // the directory was removed in between
 			if err = s.openBlobs(); err == nil {
 				err = s.place(ctx, f, s.blobs, blobName(f))
 			}

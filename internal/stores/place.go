@@ -63,8 +63,8 @@ func (s *stage) place(ctx context.Context, f *file, to *opendir.Dir, name string
 	return f.dir.Rename(f.base, to, name)
 }
 
-// give gives a file that root wrote in somebody's store to them: a service that runs as its
-// own user could not remove it otherwise.
+// give changes the owner of a file that root wrote into a user's store: a service that runs
+// as its own user could not remove it otherwise.
 func (s *stage) give(f *file) error {
 	open, _, err := f.dir.OpenRegular(f.base)
 	if err != nil {
@@ -84,13 +84,13 @@ func (f *file) link(to *opendir.Dir, name string) error {
 	return err
 }
 
-// noLinks reports whether an error says that a file system gives no file two names.
+// noLinks reports whether an error means that a file system has no hard links.
 func noLinks(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS)
 }
 
-// hasBytes opens a file of the store, and reports whether it has the bytes of f. The file is
-// nil if there is none.
+// hasBytes opens a file of the store, and reports whether it has the bytes of f. The file
+// is nil if it is missing.
 func hasBytes(ctx context.Context, dir *opendir.Dir, name string, f *file) (*os.File, bool, error) {
 	there, err := dir.Lstat(name)
 	switch {
@@ -105,7 +105,7 @@ func hasBytes(ctx context.Context, dir *opendir.Dir, name string, f *file) (*os.
 	}
 	open, st, err := dir.OpenRegular(name) // Ollama follows links, too
 	switch {
-	case there.Mode()&fs.ModeSymlink != 0 && err != nil: // it leads nowhere, or to what is not the store's
+	case there.Mode()&fs.ModeSymlink != 0 && err != nil: // it is dangling, or leads outside of the store
 		return nil, false, nil
 	case err != nil:
 		return nil, false, err

@@ -23,14 +23,15 @@ type Options struct {
 	Export export.Options // of the files; what is refused there is replaced here, because only this package's own files are
 	Force  bool           // replace a model of the name, and files with other bytes
 	Copy   bool           // no file of the model gets another name; clones are copies too
-	// Confirm is asked before another program may find what was written, with the digests of the
-	// files (sha256:HEX); nil for nothing to ask.
+	// Confirm runs before another program may find what was written, with the digests of
+	// the files (sha256:HEX). May be nil.
 	Confirm func(ctx context.Context, digests []string) error
-	// Wrong reports whether bytes of the model proved to be wrong, so that none that were
-	// written are kept; nil for never.
+	// Wrong reports whether bytes of the model proved to be wrong, so that no written file
+	// is kept. May be nil.
 	Wrong func() bool
-	least int64 // how large a file is that may be linked, for tests; minLink where it is zero
-	// Hashing is called when it is known how many bytes are to be hashed; nil for nobody who asks.
+	least int64 // minimum size of a linked file, for tests; 0 means minLink
+	// Hashing receives the number of bytes to be hashed, once known, and returns a function
+	// that counts them. May be nil.
 	Hashing func(total int64) func(n int64)
 }
 
@@ -52,7 +53,7 @@ type Placed struct {
 	Origin string `json:"origin,omitempty"` // the file of the model that it is another name of
 }
 
-// Report says what was written.
+// Report lists what was written.
 type Report struct {
 	Path  string   // of what makes the other program see the model
 	Files []Placed // of the model, in the order in which they were given
@@ -62,18 +63,18 @@ type Report struct {
 // ErrExists marks a store that has another model of the name.
 var ErrExists = errors.New("exists already")
 
-// stage is a directory of our own where files are until they get their names. It stays this
-// user's: nobody else can change what is in it, whoever the store belongs to.
+// stage is a directory of our own that holds files until they get their names. It stays
+// this user's: other users cannot change what is in it, even in their own store.
 type stage struct {
 	Options
-	at         *opendir.Dir // where it is
+	at         *opendir.Dir // its directory
 	name       string
 	dir        *opendir.Dir
 	below      map[string]*opendir.Dir // directories of the files, by their paths
 	distrusted bool                    // the bytes are not what they should be
 }
 
-// stageMark is a file that says that a directory is a stage.
+// stageMark is a file that marks a directory as a stage.
 const stageMark = ".tensorfs-stage"
 
 // openStage opens the directory of that name and locks it.
@@ -179,7 +180,7 @@ type file struct {
 	origin string
 	moved  bool        // it has its name in the store, and has none in the stage
 	own    string      // the file of the model that has just these bytes, or ""
-	ownIs  os.FileInfo // of that file; nil for none
+	ownIs  os.FileInfo // of that file; may be nil
 }
 
 // is reports whether an open file is the file of the model that has just these bytes.
@@ -190,9 +191,9 @@ func (f *file) is(open *os.File) bool {
 
 func (f *file) digest() string { return "sha256:" + f.sum }
 
-// known finds a file that is in the store already, by its size and digest: where it is, and
-// the file itself, open; nil for none. Without a digest it says whether there may be one, which is
-// asked before a file is written.
+// known finds a file that is in the store already, by its size and digest: its directory
+// and name, and the file itself, open; nil if the store does not have it. Without a digest
+// it only reports whether the store may have it, which is asked before a file is written.
 type known func(size int64, sum string) (dir *opendir.Dir, name string, open *os.File)
 
 // write writes files, and hashes them. there is nil if none is looked for.
@@ -280,8 +281,8 @@ func (s *stage) write(ctx context.Context, files []export.File, there known) ([]
 	return list, nil
 }
 
-// found looks for a file in the store, and gives it a name in the stage, to have it even if it
-// is removed meanwhile.
+// found looks for a file in the store, and links it into the stage, to have it even if it
+// is removed from the store.
 func (s *stage) found(ctx context.Context, f *file, d tensorfs.Data, there known, hash func(int64)) (bool, error) {
 	if f.own == "" || there == nil {
 		return false, nil
@@ -357,8 +358,8 @@ func (s *stage) unlink(files []export.File) error {
 // ones are what people edit, such as config.json.
 const minLink = 4 << 20
 
-// mayLink reports whether a file of the model may be the store's, too: its owner is the
-// store's, and whoever may read files of the store may read it.
+// mayLink reports whether a file of the model may also become the store's: it has the
+// store's owner, and the store's readers may read it.
 func (s *stage) mayLink(st os.FileInfo) bool {
 	if st.Size() < cmp.Or(s.least, minLink) {
 		return false
