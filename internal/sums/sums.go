@@ -40,7 +40,7 @@ type Line struct {
 	Number int // from 1 on
 	Name   string
 	Sum    Sum
-	OK     bool // false for a line that is none of a list
+	OK     bool // false if the line does not belong to a list
 }
 
 // Lines are the lines of a list but for comments and empty ones. With the last comes an
