@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Columns is the width that output is made for where nobody says otherwise.
+// Columns is the default width of output.
 const Columns = 80
 
 // File returns the file that w writes to, if it is one or [Checked].
@@ -24,7 +24,8 @@ func File(w io.Writer) (*os.File, bool) {
 	return f, ok
 }
 
-// Checked writes to another writer and keeps the first error, which those who print for people do not look at.
+// Checked writes to another writer and keeps the first error, because functions that print
+// do not check errors.
 type Checked struct {
 	w  io.Writer
 	mu sync.Mutex

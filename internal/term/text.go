@@ -8,8 +8,8 @@ import (
 // cut marks where text was left out.
 const cut = "..."
 
-// Shorten returns text of at most width columns: of longer text the middle is
-// left out, because paths differ at the end and say where they are at the beginning.
+// Shorten returns text of at most width columns. It cuts the middle out of longer text,
+// because the beginning of a path tells its place and the end tells paths apart.
 func Shorten(s string, width int) string {
 	if Cells(s) <= width {
 		return s
