@@ -14,9 +14,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Check holds d to want: every offset, all lengths where that is not too
-// much, and each ability that d has. The short form takes a sixth of the offsets
-// of long data: both ends, those around blocks of 16, and some without a pattern.
+// Check compares d with want: every offset, all lengths unless they are too many, and each
+// ability that d has. The short form takes a sixth of the offsets of long data: both ends,
+// offsets around blocks of 16, and some without a pattern.
 func Check(t testing.TB, d tensorfs.Data, want []byte) {
 	t.Helper()
 	size := int64(len(want))
@@ -96,7 +96,7 @@ func Check(t testing.TB, d tensorfs.Data, want []byte) {
 	}
 }
 
-// Random returns n bytes that depend on the seed alone.
+// Random returns n bytes that depend only on the seed.
 func Random(seed uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed, 1))
 	b := make([]byte, n)
@@ -118,7 +118,7 @@ type Broken struct {
 	At   int64
 }
 
-// Size returns that of the whole Data.
+// Size returns the size of the whole Data.
 func (b Broken) Size() int64 { return b.Data.Size() }
 
 // ReadAt fails with ErrBroken from At on.

@@ -2,8 +2,8 @@ package datatest
 
 import "github.com/tensorfs/tensorfs"
 
-// Stored returns b as Data that can do all that a part of a mapped file can: its
-// bytes are those from off on of a file of that label.
+// Stored returns b as Data with all abilities of a part of a mapped file: its bytes begin
+// at off in a file of that label.
 func Stored(label string, off int64, b []byte) tensorfs.Data {
 	return &stored{tensorfs.Bytes(b), tensorfs.Extent{File: label, Offset: off, Bytes: int64(len(b))}}
 }
