@@ -1,6 +1,5 @@
-// Package memory is a source of files in memory, for tests of parsers. Its files
-// can only be read, like those of a remote server, and it counts the calls made
-// to it.
+// Package memory is a source of files in memory, for tests of parsers. Its files can only
+// be read, like files of a remote server, and it counts calls.
 package memory
 
 import (
@@ -96,7 +95,7 @@ func (m *FS) ReadDir(name string) ([]fs.DirEntry, error) {
 	return list, nil
 }
 
-// entries returns what is in a directory; ok is false where there is none.
+// entries returns what is in a directory; ok is false if it does not exist.
 func (m *FS) entries(name string) (list []fs.DirEntry, ok bool) {
 	seen := map[string]bool{}
 	for p := range m.Files {
