@@ -1,6 +1,5 @@
-// Package testhost is a device for tests: the Host of package metal, which also
-// refuses memory that is not inside one mapping, counts what is made of it, and
-// fails where a test wants that.
+// Package testhost is a device for tests: the Host of package metal, which also refuses
+// memory that is not inside one mapping, counts its buffers, and fails on request.
 package testhost
 
 import (
@@ -18,7 +17,7 @@ type Options struct {
 	MaxBufferLength int64
 	Decline         func(call int) bool // whether call n of Wrap, from 1 on, is declined
 	FailAlloc       int                 // the call of Alloc, from 1 on, that fails; 0 for none
-	Free            int64               // what FreeMemory says; 0 for unknown
+	Free            int64               // result of FreeMemory; 0 means unknown
 	Whole           bool                // wrapped memory counts as a whole, as for a GPU
 	Residency       bool                // there are residency sets
 }
@@ -93,7 +92,7 @@ func (h *Host) Info() metal.DeviceInfo {
 // FreeMemory is what the options say, less what is allocated.
 func (h *Host) FreeMemory() int64 { return h.opts.Free }
 
-// Wrap refuses what is not in one mapping.
+// Wrap refuses memory outside of one mapping.
 func (h *Host) Wrap(mem []byte, done func()) (metal.DeviceBuffer, error) {
 	call := 0
 	h.count(func(c *Counts) { c.wrapCalls++; call = c.wrapCalls })
