@@ -22,7 +22,7 @@ type Hub struct {
 
 	Page    int               // entries of a page of a tree, 1,000
 	Private map[string]string // token that a repository asks for
-	Gated   map[string]bool   // whose files nobody may read but who has a token of Granted
+	Gated   map[string]bool   // whose files need a token of Granted
 	Granted map[string]string // token that may read the files of a gated repository
 	Renamed map[string]string // old name to new
 

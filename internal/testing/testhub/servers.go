@@ -21,7 +21,7 @@ type Request struct {
 	Agent         string
 }
 
-// Fault answers a request instead of the servers, and says so, or leaves it to them.
+// Fault answers a request instead of the servers and returns true, or leaves it to them.
 type Fault func(w http.ResponseWriter, r *http.Request, data bool) bool
 
 // Servers are the two of a service: one with names, and one that has the data at
