@@ -1,8 +1,7 @@
-// Package testlimit holds what tests may ask of time, so that none asserts
-// seconds: a test that does fails on a slower machine, or under the race
-// detector, and says nothing there.
+// Package testlimit has limits of time for tests, so that no test asserts seconds: such a
+// test fails on a slower machine, or under the race detector, without a fault in the code.
 //
-//   - Work bounds processor time by that of a known piece of work, which is done
+//   - Work bounds processor time by the time of a known piece of work, which is done
 //     on the same machine, in the same build and at the same time.
 //   - Growth compares n with 4n.
 //   - Allocated counts bytes, which are the same everywhere.
