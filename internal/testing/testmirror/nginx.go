@@ -40,8 +40,8 @@ http {
 `
 
 // Hub starts a mirror of a Hub, http://127.0.0.1:PORT, that ends with the test. conf is
-// docs/examples/nginx-hub.conf; more are further texts to be replaced in it, in pairs.
-// The test is skipped where there is no nginx.
+// docs/examples/nginx-hub.conf; more are further texts to be replaced in it, in pairs. The
+// test is skipped without nginx.
 func Hub(t testing.TB, conf, hub string, more ...string) *Mirror {
 	t.Helper()
 	program := testremote.Program(t, "nginx")
@@ -66,7 +66,7 @@ func Hub(t testing.TB, conf, hub string, more ...string) *Mirror {
 		"listen 8080", "listen " + listen + " backlog=4096",
 		"listen 127.0.0.1:8079", "listen " + answers + " backlog=4096",
 		"127.0.0.1:8079", answers,
-		"resolver 10.96.0.10 ", "resolver 127.0.0.1 ", // which nobody asks: all addresses are numbers
+		"resolver 10.96.0.10 ", "resolver 127.0.0.1 ", // never asked: all addresses are numbers
 		"/var/cache/nginx/hub-data", m.Data,
 		"/dev/shm/nginx-hub", m.Answers,
 		"/var/log/nginx/hub.log", m.Log,
