@@ -15,9 +15,8 @@ type GGUF struct {
 	Version   uint32 // 0 means 3
 	BigEndian bool   // header only: the tensors' Data is written as it is
 	Alignment uint32 // written as general.alignment unless 0, which means 32
-	// Meta holds what stands in the file after general.alignment. Values are
-	// scalars, strings, and slices of these or of slices; the first element of a
-	// []any gives its type.
+	// Meta holds the file's metadata after general.alignment. Values are scalars, strings,
+	// and slices of these or of slices; the first element of a []any gives its type.
 	Meta    []tensorfs.Meta
 	Tensors []GGUFTensor // their Data is laid out in this order
 }

@@ -15,8 +15,8 @@ type Logical struct {
 	Heads, KVHeads int
 	Dim, FFN       int
 	Vocab, Layers  int
-	// Step is the distance between the values of matrices, of which there are
-	// 16: every type of 4 bits or more holds them exactly. 0 is any values.
+	// Step is the distance between the 16 values of matrices: every type of 4 bits or more
+	// holds them exactly. 0 means arbitrary values.
 	Step    float32
 	Weights []Weight
 }
@@ -32,7 +32,7 @@ type Weight struct {
 // Matrix reports whether the weight is quantised where its model is.
 func (w *Weight) Matrix() bool { return len(w.Shape) == 2 }
 
-// names are those of a layer's parts in the three spellings.
+// names are the names of a layer's parts in the three spellings.
 var names = [][3]string{
 	{"layers.{n}.attention_norm.weight", "blk.{n}.attn_norm.weight", "model.layers.{n}.input_layernorm.weight"},
 	{"layers.{n}.attention.q.weight", "blk.{n}.attn_q.weight", "model.layers.{n}.self_attn.q_proj.weight"},

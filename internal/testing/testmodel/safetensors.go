@@ -14,7 +14,7 @@ type SafeTensor struct {
 	Name  string
 	DType tensorfs.DType
 	Shape []int64
-	Data  []byte // nil for bytes that count up from the tensor's place in the list
+	Data  []byte // nil means bytes that count up from the tensor's place in the list
 }
 
 // Size returns the bytes that the tensor takes.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// HF returns the files of a Hugging Face directory, by name: with an index where
-// there are several shards. Tensors are dealt out to them in order.
+// HF returns the files of a Hugging Face directory, by name: with an index if there are
+// several shards. Tensors are dealt out to them in order.
 func HF(config map[string]any, tensors []SafeTensor, shards int, metadata [][2]string) map[string][]byte {
 	files := map[string][]byte{"config.json": mustJSON(config)}
 	if shards == 1 {
