@@ -15,11 +15,11 @@ import (
 // read-ahead, for the time of a test.
 type Disk struct {
 	Image string // the file
-	Dir   string // where it is mounted
+	Dir   string // its mount point
 }
 
-// NewDisk makes a disk of so many bytes and mounts it. It skips the test, loudly, where
-// that cannot be had.
+// NewDisk makes a disk of so many bytes and mounts it. It skips the test, loudly, if that
+// is not possible.
 func NewDisk(t testing.TB, n int64) *Disk {
 	t.Helper()
 	dir := t.TempDir()

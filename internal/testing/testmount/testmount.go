@@ -1,5 +1,4 @@
-// Package testmount says whether a test can mount, for the tests of all packages
-// that do.
+// Package testmount tells whether a test can mount, for the tests of all packages that do.
 package testmount
 
 import (
@@ -19,7 +18,7 @@ func Need(t testing.TB) {
 	}
 }
 
-// Missing says what keeps this process from mounting by FUSE, "" for nothing.
+// Missing names what keeps this process from mounting by FUSE, "" if nothing does.
 func Missing() string {
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
