@@ -20,7 +20,7 @@ const (
 
 // Client is a connection to a server.
 type Client struct {
-	// UID is who the client says it is.
+	// UID is the user that the client claims to be.
 	UID uint32
 
 	conn    net.Conn
@@ -55,7 +55,7 @@ const (
 
 var buffers = sync.Pool{New: func() any { return new([maxReply]byte) }}
 
-// receive hands replies to whoever waits for them.
+// receive hands replies to the calls that wait for them.
 func (c *Client) receive() {
 	for {
 		record, err := ReadRecord(c.conn)
@@ -128,7 +128,7 @@ func (a Args) Opaque(b []byte) Args {
 	return append(a, make([]byte, -len(b)&3)...)
 }
 
-// Address is that of the server.
+// Address is the server's address.
 func (c *Client) Address() string { return c.conn.RemoteAddr().String() }
 
 // Call is a whole call, without the mark of the record.
@@ -187,13 +187,14 @@ func (c *Client) Send(record []byte) error {
 // Write sends bytes that are perhaps no record.
 func (c *Client) Write(p []byte) (int, error) { return c.conn.Write(p) }
 
-// Results are what a call has given, in XDR. What is not there is an error that stays.
+// Results are the results of a call, in XDR. A missing one is an error that stays.
 type Results struct {
 	record, b []byte
 	Err       error
 }
 
-// RPCError says that a call was not done: how it was accepted, or why it was denied.
+// RPCError is the error that a call was not done: how it was accepted, or why it was
+// denied.
 type RPCError struct {
 	Denied bool
 	How    uint32

@@ -10,7 +10,7 @@ import (
 // Status is an error of NFS or MOUNT by its number.
 type Status uint32
 
-// Statuses of NFS version 3, and of MOUNT where it has the same.
+// Statuses of NFS version 3, and of MOUNT if it has the same.
 const (
 	NoEnt       Status = 2
 	IO          Status = 5
@@ -95,7 +95,7 @@ func (c *Client) Mount(path string) (Handle, error) {
 	return h, r.done()
 }
 
-// Unmount says that a path is unmounted.
+// Unmount reports that a path is unmounted.
 func (c *Client) Unmount(path string) error {
 	r, err := c.Do(MOUNT, Version, 3, Args{}.Opaque([]byte(path)))
 	if err != nil {

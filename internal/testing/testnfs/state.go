@@ -21,7 +21,7 @@ func StateDir(t *testing.T) string {
 	return filepath.Join(dir, "tensorfs")
 }
 
-// DeadPort returns a port that is taken until the test ends, and at which nobody listens.
+// DeadPort returns a port that stays taken until the test ends, without a listener.
 func DeadPort(t *testing.T) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
