@@ -14,7 +14,7 @@ import (
 // Machine is one with a cache of its own, and an environment.
 type Machine struct {
 	Dir    string            // of the cache
-	Env    map[string]string // what Getenv says
+	Env    map[string]string // the result of Getenv
 	Client *web.Client
 	Store  *cache.Store
 }
@@ -47,7 +47,7 @@ func open(t testing.TB, dir string) *cache.Store {
 	return s
 }
 
-// Cache is a cache on the disk, and where it is.
+// Cache is a cache on the disk, with its directory.
 func Cache(t testing.TB) (*cache.Store, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cache")

@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
-// Program returns the path of a server that scripts/setup installs for tests: in
-// PATH, or below the user's cache. The test is skipped where there is none.
+// Program returns the path of a server that scripts/setup installs for tests: in PATH, or
+// below the user's cache. The test is skipped if it is missing.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	if testing.Short() {

@@ -20,7 +20,7 @@ type Silence struct {
 	Name    string         // for people
 	Options remote.Options // the client and the store aside
 	Open    func(o remote.Options) (l *remote.Listing, file string, err error)
-	// Fault makes the server ask answer first, which says whether it answered.
+	// Fault makes the server ask answer first, which reports whether it answered.
 	Fault func(answer func(w http.ResponseWriter, r *http.Request) bool)
 	Want  []byte // the file
 }
@@ -41,8 +41,8 @@ func (s Silence) answers(answer http.HandlerFunc) {
 	})
 }
 
-// Test holds that what was opened once is opened again where nobody answers, and says
-// so; that a refusal is an error; and that what is not here is asked for in vain only
+// Test checks that what was opened once is opened again if the server does not answer, with
+// a note; that a refusal is an error; and that missing bytes are requested in vain only
 // once.
 func (s Silence) Test(t *testing.T) {
 	t.Helper()
