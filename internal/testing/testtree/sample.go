@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// Sample returns a tree with every kind of tensor that a client meets: bytes
-// that stand in the model at good and at odd offsets, in several extents, and
-// converted ones; sections; an empty tensor; a view that leaves one out.
+// Sample returns a tree with every kind of tensor that a client meets: bytes stored in the
+// model at good and at odd offsets, in several extents, and converted ones; sections; an
+// empty tensor; a view that leaves one out.
 //
-// f16/token_embedding.weight holds the numbers 0, 1, 2, ... 4095 in shape [64, 64], of
-// which those beyond 2048 are even.
+// f16/token_embedding.weight holds the numbers 0, 1, 2, ... 4095 in shape [64, 64]. Numbers
+// beyond 2048 are even.
 func Sample() *Tree {
 	rng := rand.New(rand.NewPCG(1, 2))
 	model := make([]byte, 300_000)

@@ -34,7 +34,7 @@ type Tensor struct {
 	Module     *Module // of codes in raw/
 }
 
-// Module says where the rest of a quantised module is.
+// Module locates the rest of a quantised module.
 type Module struct {
 	Weight string  `json:"weight"`
 	Shape  []int64 `json:"shape"`
@@ -57,7 +57,7 @@ type Section struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// Quant says how a tensor is quantised.
+// Quant describes how a tensor is quantised.
 type Quant struct {
 	Mode      string `json:"mode"`
 	Bits      int    `json:"bits"`
@@ -88,8 +88,8 @@ func (tree *Tree) Bytes(t Tensor) []byte {
 	return b
 }
 
-// Write writes the tree into temporary directories and returns the one that
-// stands for the mount point and the one that holds the model's files.
+// Write writes the tree into temporary directories and returns the directory that replaces
+// the mount point and the one that holds the model's files.
 func (tree *Tree) Write(tb testing.TB) (mount, model string) {
 	tb.Helper()
 	mount, model = tb.TempDir(), tb.TempDir()
@@ -99,7 +99,7 @@ func (tree *Tree) Write(tb testing.TB) (mount, model string) {
 	return mount, model
 }
 
-// facts returns what a tree says of its model.
+// facts returns a tree's description of its model.
 func (tree *Tree) facts(model string) (map[string]any, error) {
 	files := []map[string]any{}
 	for name := range tree.Sources {
@@ -112,7 +112,7 @@ func (tree *Tree) facts(model string) (map[string]any, error) {
 	return map[string]any{"format": "gguf", "path": model, "architecture": "llama", "layout": "gguf", "files": files}, nil
 }
 
-// entries returns what index.json says of the tensors, by view and name.
+// entries returns index.json's entries of the tensors, by view and name.
 func (tree *Tree) entries() map[string]map[string]entry {
 	views := map[string]map[string]entry{}
 	for _, t := range tree.Tensors {
