@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Measure reports the rate of work, which makes so many bytes each time, and what part of the
-// rate of other it is, which makes as many: medians of both. What other is called may not have
-// spaces. aim is what that part is to be; 0 for nothing.
+// Measure reports the rate of work, which processes so many bytes each time, and its ratio
+// to the rate of other, which processes as many: medians of both. called is other's name,
+// without spaces. aim is the desired ratio; 0 if there is no aim.
 //
 //	GB/s         of work, on one processor
 //	of:CALLED    its rate as a part of that of other
