@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// free returns an error where no inotify instance is to be had.
+// free returns an error if no inotify instance is available.
 func free() error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
@@ -33,10 +33,9 @@ const (
 	instances = "/proc/sys/user/max_inotify_instances"
 )
 
-// Without runs the test that calls it again, in a user namespace and a mount namespace
-// of its own in which nobody may have an inotify instance. It returns true there.
-// Outside it returns false when that has ended, and the test has failed if the other
-// one has.
+// Without runs the calling test again, in a user namespace and a mount namespace of its own
+// without inotify instances. It returns true there. Outside it returns false when that run
+// has ended, and fails the test if the other run failed.
 func Without(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideEnv) != "" {
