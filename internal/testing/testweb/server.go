@@ -30,10 +30,10 @@ type Behaviour struct {
 	Modified time.Time // of all files; zero for none
 	Whole    bool      // it sends only whole files
 	Careless bool      // it does not look at If-Match and the like
-	Fault    Fault     // nil for none
+	Fault    Fault     // may be nil
 }
 
-// Fault answers request i, from 0 on, and says so, or leaves it to the server.
+// Fault answers request i, from 0 on, and returns true, or leaves it to the server.
 type Fault func(i int, w http.ResponseWriter, r *http.Request) bool
 
 // Server serves files.
