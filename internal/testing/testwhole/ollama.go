@@ -17,7 +17,8 @@ import (
 )
 
 // OllamaTower returns the keys and tensors of a golden model's tower as Ollama's own
-// converter wrote them: made of the model, and equal to the tables of testdata/ollama-towers.
+// converter wrote them: computed from the model, and equal to the tables of
+// testdata/ollama-towers.
 func OllamaTower(tb testing.TB, name string) ([]tensorfs.Meta, []tensorfs.Tensor) {
 	tb.Helper()
 	dir := filepath.Join(Data(tb), "ollama-towers")
@@ -99,7 +100,7 @@ func pointed(v any) any {
 	panic(fmt.Sprintf("%T", v))
 }
 
-// inOllama returns the numbers that Ollama's converter makes of a tensor.
+// inOllama converts a tensor as Ollama's converter does.
 func inOllama(tb testing.TB, t *tensorfs.Tensor, how []string) tensorfs.Bytes {
 	tb.Helper()
 	d, err := views.Encode(t, tensorfs.F32)

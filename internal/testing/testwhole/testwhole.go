@@ -1,5 +1,5 @@
-// Package testwhole opens the golden models of testdata, and reads what is made of them,
-// for tests of whole models in all directions.
+// Package testwhole opens the golden models of testdata, and reads their conversions, for
+// tests of whole models in all directions.
 package testwhole
 
 import (
