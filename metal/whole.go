@@ -7,15 +7,15 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/views"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
 // wholeViews are the directories of whole-model files whose tensors are a view, under
 // the names in those files. They are there without being asked for, and among no names
 // of views: most programs want canonical names.
-var wholeViews = map[string]func(*tensorfs.Model, whole.Options) *whole.Files{"hf": hfdir.HF, "mlx": hfdir.MLX}
+var wholeViews = map[string]func(*tensorfs.Model, convert.Options) *convert.Files{"hf": hf.HF, "mlx": hf.MLX}
 
 // wholeTensors are the tensors of whole-model files.
 type wholeTensors []safetensors.Entry

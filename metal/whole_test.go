@@ -9,9 +9,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/metal"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
 // The tensors of hf/ are a view of any model: the same bytes under the same names.
@@ -23,7 +23,7 @@ func TestWholeViews(t *testing.T) {
 		}
 		defer m.Close()
 		var want []safetensors.Entry
-		for _, f := range hfdir.HF(m, whole.Options{}).List {
+		for _, f := range hf.HF(m, convert.Options{}).List {
 			if strings.HasSuffix(f.Path, ".safetensors") {
 				p, err := safetensors.Parse(f.Data)
 				if err != nil {

@@ -157,8 +157,8 @@ func TestCacheRefuses(t *testing.T) {
 	}
 }
 
-// convert keeps f16/ of a model in a cache, and returns what has it open.
-func convert(t *testing.T, dir, model string) *metal.Loader {
+// convertF16 keeps f16/ of a model in a cache, and returns what has it open.
+func convertF16(t *testing.T, dir, model string) *metal.Loader {
 	t.Helper()
 	h, err := metal.NewHost(metal.HostOptions{})
 	if err != nil {
@@ -187,10 +187,10 @@ func TestCacheConverted(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TENSORFS_CACHE", dir)
 	s := fillCache(t, dir, "hf:acme/tiny/model.gguf")
-	if err := convert(t, dir, q8).Close(); err != nil {
+	if err := convertF16(t, dir, q8).Close(); err != nil {
 		t.Fatal(err)
 	}
-	open := convert(t, dir, "../../testdata/gguf/llama-xs.bf16.gguf")
+	open := convertF16(t, dir, "../../testdata/gguf/llama-xs.bf16.gguf")
 	code, out, stderr := command("cache", "list")
 	if lines := strings.Split(out, "\n"); code != 0 || stderr != "" || len(lines) != 7 ||
 		!strings.HasSuffix(lines[2], "llama-xs.bf16.gguf (converted)") || !strings.Contains(lines[2], "yes    yes") || !strings.HasPrefix(lines[5], "1 file and 2 converted models, ") {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // changed writes gguf/model.gguf of a model with flags, and opens it.
@@ -191,7 +191,7 @@ func TestSetOption(t *testing.T) {
 // lastFree is the last key that may be left out.
 func lastFree(m *tensorfs.Model) string {
 	for _, e := range slices.Backward(m.Metadata) {
-		if whole.CheckChanges([]whole.Change{{Key: e.Key, Unset: true}}) == nil {
+		if convert.CheckChanges([]convert.Change{{Key: e.Key, Unset: true}}) == nil {
 			return e.Key
 		}
 	}

@@ -59,7 +59,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	}{
 		{"field of config.json", "../../formats/config/schema.go", `(?m)^\t\{name: "(\w+)"`, 49},
 		{"field of index.json", "../../views/index.go", `f\.(?:text|value|number|add)\("(\w+)", `, 10},
-		{"field of tensorfs.json", "../../views/tree/whole/files.go", "json:\"(\\w+)", 8},
+		{"field of tensorfs.json", "../../internal/convert/files.go", "json:\"(\\w+)", 8},
 		{"quant mode", "../../tensor.go", `(?m)^//\t(affine|mxfp4|nvfp4|fp8)\b`, 4},
 	} {
 		found := regexp.MustCompile(x.pattern).FindAllStringSubmatch(read(x.file), -1)

@@ -16,9 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/export"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"golang.org/x/sys/unix"
 )
 
@@ -219,7 +219,7 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 }
 
 // changesFact tells changes of keys from others: texts of files may be long.
-func changesFact(list []whole.Change) string {
+func changesFact(list []convert.Change) string {
 	if len(list) == 0 {
 		return "none"
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/export"
 	"github.com/tensorfs/tensorfs/internal/stores"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // files are those of a directory of whole models.
@@ -25,11 +25,11 @@ func (s *toStore) files(kind string) ([]export.File, error) {
 		return nil, err
 	}
 	for _, n := range files.Notes {
-		if n == gguf.FromOllama || strings.HasPrefix(n, whole.NotLoaded) {
+		if n == gguf.FromOllama || strings.HasPrefix(n, convert.NotLoaded) {
 			s.note = tensorfs.OneLine(n)
 		}
 	}
-	if why := files.Left[whole.Vision]; why != "" {
+	if why := files.Left[convert.Vision]; why != "" {
 		s.note = "without its vision tower: " + tensorfs.OneLine(why)
 	}
 	var list []export.File

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // Marks of flags.
@@ -55,8 +55,8 @@ var flagTable = []flagRow{
 	{"", "mlx-bits", markOption, oneOf([]string{"2", "3", "4", "5", "6", "8"}), "`BITS` of the weights in mlx/, as mlx_lm.convert quantises them (default: as stored)"},
 	{"", "mlx-group", markOption, oneOf([]string{"32", "64", "128"}), "with --mlx-bits, how many weights have a scale (default 64)"},
 	{"", "mlx-mode", markOption, oneOf(mlxModes), "how weights in mlx/ are quantised: affine, mxfp4, mxfp8 or nvfp4"},
-	{"", "mlx-recipe", markOption, oneOf(whole.RecipeNames()), "more bits for some weights in mlx/, as mlx_lm.convert's recipe of this `NAME`, such as mixed_4_6"},
-	{"", "mlx-device", markOption, oneOf(whole.MLXDevices), "with --mlx-bits, whose bytes: those of MLX on a gpu (default) or on a cpu, which differ in some roundings"},
+	{"", "mlx-recipe", markOption, oneOf(convert.RecipeNames()), "more bits for some weights in mlx/, as mlx_lm.convert's recipe of this `NAME`, such as mixed_4_6"},
+	{"", "mlx-device", markOption, oneOf(convert.MLXDevices), "with --mlx-bits, whose bytes: those of MLX on a gpu (default) or on a cpu, which differ in some roundings"},
 	{"", "set", markOption, nil, "change a key of gguf/: `KEY=VALUE`, KEY=@FILE, or KEY=TYPE:VALUE for a new one; the chat template (tokenizer.chat_template) also in hf/ and mlx/; as often as needed"},
 	{"", "unset", markOption, nil, "leave a `KEY` of gguf/ out, as often as needed"},
 	{"", "mmproj", markOption, nil, "`FILE` with the vision tower of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/memory"
 )
 
@@ -219,13 +219,13 @@ func (s *infoScreen) context() {
 
 // sizedMemory is a row of the table over types.
 type sizedMemory struct {
-	whole.Sized
+	convert.Sized
 	Memory *memory.Need `json:"memory,omitempty"`
 }
 
 // ofSizes counts what a model takes with each type, by the file with one of them: only types of
 // tensors differ.
-func (f *memoryFlags) ofSizes(made tensorfs.Data, sizes []whole.Sized) ([]sizedMemory, error) {
+func (f *memoryFlags) ofSizes(made tensorfs.Data, sizes []convert.Sized) ([]sizedMemory, error) {
 	list := make([]sizedMemory, len(sizes))
 	var h *memory.Header
 	for i, s := range sizes {

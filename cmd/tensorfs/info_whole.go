@@ -14,15 +14,15 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/conceal"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/preset"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // wholeInfo says what a directory of whole-model files has.
 type wholeInfo struct {
 	Name  string
-	Files *whole.Files
+	Files *convert.Files
 }
 
 // MarshalJSON returns what tensorfs.json says, and the directory's name.
@@ -94,7 +94,7 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 	if err := types.checked.WrongImportance(t.Model); err != nil {
 		return err
 	}
-	sizes, made, err := whole.Sizes(t.Model, types.checked.Tree.Whole, preset.All)
+	sizes, made, err := convert.Sizes(t.Model, types.checked.Tree.Whole, preset.All)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: gguf/ is left out: %w", printableName(path), err)

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/formats/models"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/preset"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // i2sLayouts lists the layouts of I2_S codes for messages.
@@ -41,7 +41,7 @@ var ggufTypes = func() (names []string) {
 
 // mlxModes are the names that --mlx-mode takes.
 var mlxModes = func() (names []string) {
-	for _, m := range whole.MLXModes {
+	for _, m := range convert.MLXModes {
 		names = append(names, m.Name)
 	}
 	return names

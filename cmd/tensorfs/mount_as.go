@@ -16,9 +16,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // openAs looks through libraries that are to be shown in the form of --as.
@@ -230,7 +230,7 @@ func one(at string, t *tree.Tree, find func(*tree.Tree) (tensorfs.Data, error)) 
 }
 
 // wholeFiles are those of a directory of whole models.
-func wholeFiles(t *tree.Tree, kind string) (*whole.Files, error) {
+func wholeFiles(t *tree.Tree, kind string) (*convert.Files, error) {
 	switch f := t.WholeFiles(kind); {
 	case f == nil:
 		return nil, errors.New("there is no " + kind + "/")

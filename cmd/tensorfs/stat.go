@@ -14,10 +14,10 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/conceal"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/measure"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
 type statOptions struct {
@@ -225,7 +225,7 @@ func statOfHF(m *tensorfs.Model, want string) (rows []*statRow, one bool, all []
 	if m.Layout != "gguf" {
 		return nil, false, nil
 	}
-	list, of, err := hfdir.NamedByHF(m)
+	list, of, err := hf.NamedByHF(m)
 	if err != nil {
 		return nil, false, nil
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/conceal"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/views/lora"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
@@ -127,19 +127,19 @@ func (c *Checked) check(m *tensorfs.Model, path string, single bool) error {
 		}
 	}
 	const advice = "leave it out, name a model in F16, BF16 or F32, or add --requantise"
-	if why := whole.Kept(m, *o); why != "" {
+	if why := convert.Kept(m, *o); why != "" {
 		return fmt.Errorf("%s: --gguf-type %s changes nothing: %s; %s", shown(path), strings.ToLower(o.Quantise.Name), why, advice)
 	}
 	if err := c.WrongImportance(m); err != nil {
 		return err
 	}
-	if why := hfdir.KeptMLX(m, *o); why != "" {
+	if why := hf.KeptMLX(m, *o); why != "" {
 		return fmt.Errorf("%s: %s changes nothing: %s; %s", shown(path), o.MLX, why, advice)
 	}
-	if why := hfdir.KeptPacked(m, *o); why != "" {
+	if why := hf.KeptPacked(m, *o); why != "" {
 		return fmt.Errorf("%s: --dequantise changes nothing: %s; leave it out", shown(path), why)
 	}
-	if err := whole.CheckChangesOf(m, o.Changes); err != nil {
+	if err := convert.CheckChangesOf(m, o.Changes); err != nil {
 		return errors.New(shown(path) + ": " + err.Error())
 	}
 	return nil
@@ -159,7 +159,7 @@ func (c *Checked) laidOut(m *tensorfs.Model, listed bool) *Model {
 // WrongImportance is the error about an importance matrix that was computed from another
 // model.
 func (c *Checked) WrongImportance(m *tensorfs.Model) error {
-	if why := whole.WrongImportance(m, c.Tree.Whole); why != "" {
+	if why := convert.WrongImportance(m, c.Tree.Whole); why != "" {
 		return fmt.Errorf("--imatrix %s: %s; name one that llama-imatrix made of this model", shown(c.options.Imatrix), why)
 	}
 	return nil

@@ -16,12 +16,12 @@ import (
 	"github.com/tensorfs/tensorfs/formats/imatrix"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/conceal"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/preset"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // Options say what is asked of a model. The zero value asks for the model as it is stored.
@@ -189,7 +189,7 @@ func (o *Options) absolute() (err error) {
 }
 
 // types takes the options about types in gguf/ and mlx/.
-func (c *Convert) types(to *whole.Options) (err error) {
+func (c *Convert) types(to *convert.Options) (err error) {
 	if to.MLX, err = c.mlx(); err != nil {
 		return err
 	}
@@ -218,8 +218,8 @@ func (c *Convert) types(to *whole.Options) (err error) {
 }
 
 // mlx takes the options about types in mlx/; nil if none is given.
-func (c *Convert) mlx() (o *whole.MLX, err error) {
-	asked := whole.MLXAsked{Mode: c.MLXMode, Recipe: c.MLXRecipe, Device: c.MLXDevice}
+func (c *Convert) mlx() (o *convert.MLX, err error) {
+	asked := convert.MLXAsked{Mode: c.MLXMode, Recipe: c.MLXRecipe, Device: c.MLXDevice}
 	for _, f := range []struct {
 		flag, value, example string
 		to                   *int
@@ -282,19 +282,19 @@ func openImportance(path string, links source.Links) (*imatrix.Matrix, io.Closer
 }
 
 // changes takes Set and Unset. Paths in Set become absolute.
-func (c *Convert) changes(links source.Links) (list []whole.Change, err error) {
+func (c *Convert) changes(links source.Links) (list []convert.Change, err error) {
 	for i, text := range c.Set {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok {
 			return nil, optionError{fmt.Errorf("--set %s: want KEY=VALUE, KEY=TYPE:VALUE or KEY=@FILE", tensorfs.Quote(key))}
 		}
-		x := whole.Change{Key: key, Text: value}
+		x := convert.Change{Key: key, Text: value}
 		if file, ok := strings.CutPrefix(value, "@"); ok {
 			abs, err := filepath.Abs(file)
 			if err != nil {
 				return nil, err
 			}
-			b, err := readNamed(abs, links, whole.MaxChangedValue+1)
+			b, err := readNamed(abs, links, convert.MaxChangedValue+1)
 			if err != nil {
 				return nil, fmt.Errorf("--set %s: %w", tensorfs.Printable(key), err)
 			}
@@ -304,9 +304,9 @@ func (c *Convert) changes(links source.Links) (list []whole.Change, err error) {
 		list = append(list, x)
 	}
 	for _, key := range c.Unset {
-		list = append(list, whole.Change{Key: key, Unset: true})
+		list = append(list, convert.Change{Key: key, Unset: true})
 	}
-	if err := whole.CheckChanges(list); err != nil {
+	if err := convert.CheckChanges(list); err != nil {
 		return nil, optionError{fmt.Errorf("--set, --unset: %w", err)}
 	}
 	return list, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/pick"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/source"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // NoTower is the value of Mmproj that leaves the vision tower out.
@@ -66,7 +66,7 @@ func (o *Options) tower(m *tensorfs.Model) (tower *tensorfs.Model, note string, 
 	keepInside := o.Files.KeepInside
 	switch file := o.Mmproj; file {
 	case NoTower:
-		return nil, "", whole.ErrNoTower
+		return nil, "", convert.ErrNoTower
 	case "":
 		return towerBeside(m, keepInside)
 	default:
@@ -157,7 +157,7 @@ func (c *Checked) TowerFile(m *tensorfs.Model) (_ tensorfs.Data, note string, er
 	m.Own(t)
 	tower, _, err := t.find(m)
 	switch {
-	case errors.Is(err, whole.ErrNoTower):
+	case errors.Is(err, convert.ErrNoTower):
 		return nil, "", nil
 	case err != nil || tower == nil:
 		return nil, "", err

@@ -121,7 +121,7 @@ class Trial:
         toys = self.work / "toys"
         if not only or only in toy_names():
             said("making toys of published config.json")
-            self.call(["go", "test", "-vet=off", "-count=1", "-run", "^TestPublished$", "./views/tree/whole", "-toys", toys], cwd=ROOT, stdout=subprocess.DEVNULL)
+            self.call(["go", "test", "-vet=off", "-count=1", "-run", "^TestPublished$", "./internal/convert", "-toys", toys], cwd=ROOT, stdout=subprocess.DEVNULL)
         said("converting published models with gguf/")
         self.directories("published", golden(PUBLISHED) + golden(toys), only)
 

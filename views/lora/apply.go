@@ -10,8 +10,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/adapter"
+	"github.com/tensorfs/tensorfs/internal/convert/layout"
 	"github.com/tensorfs/tensorfs/views"
-	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // Use is an adapter, opened as a model, and how it is applied.

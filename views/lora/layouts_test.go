@@ -13,16 +13,16 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/lora"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // asGGUF writes a model as a GGUF file of F32.
 func asGGUF(t *testing.T, m *tensorfs.Model) string {
 	t.Helper()
-	f := whole.GGUF(m, whole.Options{})
+	f := convert.GGUF(m, convert.Options{})
 	if f.Reason != "" {
 		t.Fatal(f.Reason)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
+	"github.com/tensorfs/tensorfs/internal/convert/layout"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/arrange"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
-	"github.com/tensorfs/tensorfs/views/tree/whole/layout"
 )
 
 // Canonical names of the two ends of a model that may be one tensor.
@@ -284,7 +284,7 @@ func (x *applied) reorder(canonical string, axis layout.Axis, t *tensorfs.Tensor
 		return t, nil
 	}
 	if x.order == nil {
-		order, err := hfdir.Order(x.m)
+		order, err := hf.Order(x.m)
 		if err != nil {
 			return nil, x.refuse(t, "where rows of %s are in the base is not known: %v", canonical, err)
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // TestFieldsThatChangeTheModel adds fields of other releases to golden models. If the model's
@@ -63,7 +63,7 @@ func TestFieldsThatChangeTheModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			refused, noted := added && !slices.Contains(unread, c.name), added && slices.Contains(unread, c.name)
-			f := whole.GGUF(m, whole.Options{})
+			f := convert.GGUF(m, convert.Options{})
 			said := strings.Join(f.Notes, "\n")
 			if (f.Reason != "") != refused || refused && !strings.Contains(f.Reason, c.field) || noted != strings.Contains(said, c.field) {
 				t.Errorf("%s with %s %s: %q, noted %q", c.name, c.field, c.value, f.Reason, said)

@@ -14,10 +14,10 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
 )
 
@@ -102,7 +102,7 @@ func openWhole(t *testing.T, what string, files map[string][]byte) {
 func makeWhole(t *testing.T, what string, m *tensorfs.Model) {
 	t.Helper()
 	for _, k := range kinds {
-		if f := k.make(m, whole.Options{}); f.Reason != "" {
+		if f := k.make(m, convert.Options{}); f.Reason != "" {
 			if len(f.Reason) > 1000 {
 				t.Errorf("%s: the reason has %d bytes", what, len(f.Reason))
 			}

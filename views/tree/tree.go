@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
 
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/views"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // Tree is a model as the directory that a mount serves and ls lists.
@@ -24,7 +24,7 @@ type Tree struct {
 // could give. The zero value is the default.
 type Options struct {
 	Views views.Options
-	Whole whole.Options
+	Whole convert.Options
 }
 
 // IndexDir is the directory with what index.json says of each view alone, in the same

@@ -8,18 +8,18 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/formats/exported"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 )
 
 // kinds are the kinds of whole-model files, each a directory of the tree.
 var kinds = []struct {
 	name string
-	make func(*tensorfs.Model, whole.Options) *whole.Files
+	make func(*tensorfs.Model, convert.Options) *convert.Files
 }{
-	{"gguf", whole.GGUF},
-	{"hf", hfdir.HF},
-	{"mlx", hfdir.MLX},
+	{"gguf", convert.GGUF},
+	{"hf", hf.HF},
+	{"mlx", hf.MLX},
 }
 
 // WholeHelp says in a line what each directory of whole-model files is.
@@ -33,26 +33,26 @@ var WholeHelp = map[string]string{
 type Whole struct {
 	Name string
 
-	make  func() *whole.Files
+	make  func() *convert.Files
 	mu    sync.Mutex
-	files *whole.Files
+	files *convert.Files
 }
 
 // Files returns the files. They are made by the first call, and kept.
-func (w *Whole) Files() *whole.Files {
+func (w *Whole) Files() *convert.Files {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.files == nil {
 		w.files = w.make()
 		// The model may itself be such a directory, and this is about another one.
-		w.files.List = slices.DeleteFunc(w.files.List, func(f whole.File) bool { return f.Path == description })
+		w.files.List = slices.DeleteFunc(w.files.List, func(f convert.File) bool { return f.Path == description })
 	}
 	return w.files
 }
 
 // WholeFiles returns the files of one of the directories of whole models: gguf, hf or mlx. It
 // is nil where the tree has no such directory.
-func (t *Tree) WholeFiles(name string) *whole.Files {
+func (t *Tree) WholeFiles(name string) *convert.Files {
 	for _, w := range t.Whole {
 		if w.Name == name {
 			return w.Files()
@@ -73,14 +73,14 @@ var errAdapter = errors.New("an adapter: give it with --lora to its base")
 
 // wholes returns the directories of whole-model files. They are made when
 // somebody looks into them.
-func wholes(m *tensorfs.Model, opts whole.Options) (all []*Whole) {
+func wholes(m *tensorfs.Model, opts convert.Options) (all []*Whole) {
 	for _, k := range kinds {
-		files := func() *whole.Files { return k.make(m, opts) }
+		files := func() *convert.Files { return k.make(m, opts) }
 		switch m.Format {
 		case adapter.Format:
-			files = func() *whole.Files { return whole.Absent(errAdapter) }
+			files = func() *convert.Files { return convert.Absent(errAdapter) }
 		case exported.Format:
-			files = func() *whole.Files { return whole.Absent(errNotWhole) }
+			files = func() *convert.Files { return convert.Absent(errNotWhole) }
 		}
 		all = append(all, &Whole{Name: k.name, make: files})
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // golden is testdata/memory.
@@ -221,7 +221,7 @@ func TestTiny(t *testing.T) {
 		h := made[name]
 		if h == nil {
 			m := testwhole.Open(t, filepath.Join(testwhole.Data(t), "architectures", name))
-			files := whole.GGUF(m, whole.Options{})
+			files := convert.GGUF(m, convert.Options{})
 			if files.Reason != "" {
 				t.Errorf("%s: %s", name, files.Reason)
 				continue

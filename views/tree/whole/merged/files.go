@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/source"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
 )
 
 // directory is a directory of files that are not on a disk, as a source.
@@ -19,7 +19,7 @@ type directory struct {
 	time  time.Time
 }
 
-func directoryOf(at string, list []whole.File, when time.Time) directory {
+func directoryOf(at string, list []convert.File, when time.Time) directory {
 	d := directory{at, map[string]tensorfs.Data{}, when}
 	for _, f := range list {
 		d.files[f.Path] = f.Data

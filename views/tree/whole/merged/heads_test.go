@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
 // tie takes the head out of a directory and has its config say so.
@@ -87,12 +87,12 @@ func TestTiedAndUntied(t *testing.T) {
 		{"merge_method: passthrough\nslices: [{sources: [{model: ./0, layer_range: [0, 1]}]}, {sources: [{model: ./1, layer_range: [1, 2]}]}]", "false", "", true},
 	} {
 		if strings.Contains(c.text, "0.gguf") {
-			f := whole.GGUF(tied, whole.Options{})
+			f := convert.GGUF(tied, convert.Options{})
 			must(t, os.WriteFile(filepath.Join(dir, "0.gguf"), testwhole.Read(t, f.List[0].Data), 0o666))
 		}
 		m, err := open(t, dir, c.text)
 		must(t, err)
-		f := hfdir.HF(m, whole.Options{})
+		f := hf.HF(m, convert.Options{})
 		if f.Reason != "" || !strings.Contains(strings.Join(f.Notes, "\n"), c.note) || c.note == "" && len(f.Notes) > 0 {
 			t.Errorf("%s: %s, notes %q, want %q", c.text, f.Reason, f.Notes, c.note)
 		}
@@ -105,7 +105,7 @@ func TestTiedAndUntied(t *testing.T) {
 		if string(config.Tied) != c.tied || m.Tensor("output.weight") != nil != c.head || !f.Exact {
 			t.Errorf("%s: tie_word_embeddings is %s, want %s; exact is %v; the head is %v", c.text, config.Tied, c.tied, f.Exact, m.Tensor("output.weight"))
 		}
-		if g := whole.GGUF(m, whole.Options{}); g.Reason != "" || !strings.Contains(strings.Join(g.Notes, "\n"), c.note) {
+		if g := convert.GGUF(m, convert.Options{}); g.Reason != "" || !strings.Contains(strings.Join(g.Notes, "\n"), c.note) {
 			t.Errorf("%s: gguf/: %s, notes %q", c.text, g.Reason, g.Notes)
 		}
 	}
@@ -119,7 +119,7 @@ func TestIgnoredKeys(t *testing.T) {
 	"models": [{"model": {"model": {"path": "./0"}}, "parameters": {"weight": 0.6}}, {"model": "./1", "parameters": {"weight": 0.4}}]}`)
 	must(t, err)
 	const want = "a merge by linear does not use these keys of the recipe: name, parameters.int8_mask"
-	for name, f := range map[string]*whole.Files{"gguf": whole.GGUF(m, whole.Options{}), "hf": hfdir.HF(m, whole.Options{})} {
+	for name, f := range map[string]*convert.Files{"gguf": convert.GGUF(m, convert.Options{}), "hf": hf.HF(m, convert.Options{})} {
 		if f.Reason != "" || !f.Exact || !slices.Contains(f.Notes, want) {
 			t.Errorf("%s/: %s, exact %v, notes %q", name, f.Reason, f.Exact, f.Notes)
 		}

@@ -12,14 +12,14 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
+	"github.com/tensorfs/tensorfs/internal/convert/preset"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/lora"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
-	"github.com/tensorfs/tensorfs/views/tree/whole/preset"
 )
 
 // models writes n models that differ a little into a directory: "0", "1" and so on, and the
@@ -42,7 +42,7 @@ func models(t *testing.T, golden string, n int) string {
 			list = append(list, testmodel.SafeTensor{Name: x.Source, DType: x.DType, Shape: x.Shape, Data: data})
 		}
 		must(t, os.WriteFile(filepath.Join(at, "model.safetensors"), testmodel.Safetensors(list, nil), 0o666))
-		f := whole.GGUF(testwhole.Open(t, at), whole.Options{})
+		f := convert.GGUF(testwhole.Open(t, at), convert.Options{})
 		if f.Reason != "" {
 			t.Fatal(f.Reason)
 		}
@@ -110,11 +110,11 @@ func TestOfGGUF(t *testing.T) {
 			}
 		}
 		for _, m := range []*tensorfs.Model{a, b} {
-			if f := whole.GGUF(m, whole.Options{}); f.Reason != "" {
+			if f := convert.GGUF(m, convert.Options{}); f.Reason != "" {
 				t.Errorf("there is no gguf/: %s", f.Reason)
 			}
-			f := hfdir.HF(m, whole.Options{})
-			if !slices.ContainsFunc(f.List, func(f whole.File) bool { return f.Path == "tokenizer.json" }) {
+			f := hf.HF(m, convert.Options{})
+			if !slices.ContainsFunc(f.List, func(f convert.File) bool { return f.Path == "tokenizer.json" }) {
 				t.Errorf("hf/ has no tokenizer: %s", f.Describe())
 			}
 			file, err := m.File("model.safetensors") // hf/ has the very tensors
@@ -228,7 +228,7 @@ func TestAdapter(t *testing.T) {
 	must(t, err)
 	base := testwhole.Open(t, filepath.Join(dir, "base"))
 	must(t, lora.Open(base, views.Options{}, []string{filepath.Join(dir, "adapter0")}, formats.Options{}.OpenAdapter))
-	f := hfdir.HF(base, whole.Options{})
+	f := hf.HF(base, convert.Options{})
 	if f.Reason != "" {
 		t.Fatal(f.Reason)
 	}
@@ -361,7 +361,7 @@ func TestExact(t *testing.T) {
 	m := testwhole.Open(t, filepath.Join(dir, "0"))
 	p, err := preset.Named("q8_0")
 	must(t, err)
-	f := whole.GGUF(m, whole.Options{Quantise: &preset.Options{Preset: p}})
+	f := convert.GGUF(m, convert.Options{Quantise: &preset.Options{Preset: p}})
 	must(t, os.WriteFile(filepath.Join(dir, "q8.gguf"), testwhole.Read(t, f.List[0].Data), 0o666))
 	two := "models: [{model: ./0, parameters: {weight: 0.4}}, {model: ./1, parameters: {weight: 0.7}}]\n"
 	for _, c := range []struct{ text, why string }{
@@ -375,7 +375,7 @@ func TestExact(t *testing.T) {
 	} {
 		m, err := open(t, dir, c.text)
 		must(t, err)
-		for name, f := range map[string]*whole.Files{"gguf": whole.GGUF(m, whole.Options{}), "hf": hfdir.HF(m, whole.Options{}), "mlx": hfdir.MLX(m, whole.Options{})} {
+		for name, f := range map[string]*convert.Files{"gguf": convert.GGUF(m, convert.Options{}), "hf": hf.HF(m, convert.Options{}), "mlx": hf.MLX(m, convert.Options{})} {
 			if f.Reason != "" {
 				t.Errorf("%s/ is absent: %s", name, f.Reason)
 				continue

@@ -13,9 +13,9 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/recipe"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/views/mix"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
 // Open opens the merge that a recipe describes. at is the recipe's path, for messages, and
@@ -119,7 +119,7 @@ func (x *merge) add(name string, m *tensorfs.Model) error {
 	x.given, x.opened = append(x.given, m), append(x.opened, m)
 	quantised := slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { return t.Quant != nil })
 	if m.Format != "huggingface" || quantised || len(m.Adapters) > 0 {
-		f := hfdir.HF(m, whole.Options{Dequantise: quantised})
+		f := hf.HF(m, convert.Options{Dequantise: quantised})
 		if f.Reason != "" {
 			return fmt.Errorf("it has no hf/, which models are merged by: %s", f.Reason)
 		}
@@ -272,7 +272,7 @@ func (x *merge) directory(list []safetensors.Stored) (d directory, err error) {
 			newest = m.ModTime
 		}
 	}
-	d = directoryOf("the merge of "+x.at, []whole.File{{Path: configName, Data: tensorfs.Bytes(text)}, {Path: weightsName, Data: weights},
+	d = directoryOf("the merge of "+x.at, []convert.File{{Path: configName, Data: tensorfs.Bytes(text)}, {Path: weightsName, Data: weights},
 		{Path: recipeName, Data: tensorfs.Bytes(x.text)}}, newest)
 	if err := like.others(d, func(name string) bool { return !isTokenizer(name) }); err != nil {
 		return d, err

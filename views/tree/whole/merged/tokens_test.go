@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
 // pad gives the embedding and the head of a directory more rows than it has tokens.
@@ -63,7 +63,7 @@ func TestPaddedEmbeddings(t *testing.T) {
 				t.Errorf("%s: %s of shape %v is another", choice, x.Name, x.Shape)
 			}
 		}
-		f := hfdir.HF(m, whole.Options{})
+		f := hf.HF(m, convert.Options{})
 		if f.Reason != "" || !f.Exact || !strings.Contains(strings.Join(f.Notes, "\n"), "a row for each of the 371 tokens") {
 			t.Errorf("%s: %s, exact %v, notes %q", choice, f.Reason, f.Exact, f.Notes)
 		}
@@ -81,7 +81,7 @@ func TestPaddedEmbeddings(t *testing.T) {
 	}
 	m, err := open(t, dir, "merge_method: passthrough\nmodels: [{model: ./2}]\ntokenizer_source: ./2")
 	must(t, err)
-	if f := hfdir.HF(m, whole.Options{}); len(f.Notes) > 0 || !f.Exact {
+	if f := hf.HF(m, convert.Options{}); len(f.Notes) > 0 || !f.Exact {
 		t.Errorf("notes %q without padding", f.Notes)
 	}
 }

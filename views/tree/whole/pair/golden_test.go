@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
 )
 
 const testdata = "../../../../testdata"
 
 // write writes the files of a whole model, and opens them as a model of their own.
-func write(t testing.TB, f *whole.Files) *tensorfs.Model {
+func write(t testing.TB, f *convert.Files) *tensorfs.Model {
 	t.Helper()
 	if f.Reason != "" {
 		t.Fatal(f.Reason)
@@ -92,7 +92,7 @@ func TestGGUFOfHuggingFace(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
 			m := testwhole.Open(t, filepath.Dir(file))
-			f := whole.GGUF(m, whole.Options{})
+			f := convert.GGUF(m, convert.Options{})
 			if f.Exact {
 				same(t, m, write(t, f))
 			} else {
@@ -102,7 +102,7 @@ func TestGGUFOfHuggingFace(t *testing.T) {
 	}
 }
 
-// TestHuggingFaceOfGGUF is the other way round, over the tables of hfdir.
+// TestHuggingFaceOfGGUF is the other way round, over the tables of internal/convert/hf.
 func TestHuggingFaceOfGGUF(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata, "whole-hf", "models", "*.gguf.gz"))
 	if err != nil || len(files) < 8 {
@@ -117,7 +117,7 @@ func TestHuggingFaceOfGGUF(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := testwhole.Open(t, path)
-			f := hfdir.HF(m, whole.Options{})
+			f := hf.HF(m, convert.Options{})
 			if want := name == "bitnet.tq2_0" || name == "whisper.q5_0"; (f.Reason != "") != want {
 				t.Errorf("there is no hf/: %q", f.Reason)
 			}

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/views/tree/whole"
-	"github.com/tensorfs/tensorfs/views/tree/whole/hfdir"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 )
 
 // Pair is the tensor of one name in two models, or in one of them. The shapes of
@@ -91,7 +91,7 @@ func sameLayout(hf, gguf *side) []string {
 
 // toHF takes the tensors in Hugging Face's layout.
 func (s *side) toHF() error {
-	list, err := hfdir.InLayoutOfHF(s.m)
+	list, err := hf.InLayoutOfHF(s.m)
 	if err != nil {
 		return err
 	}
@@ -116,10 +116,10 @@ func (s *side) toGGUF(other *side) (notes []string, err error) {
 			rows = b[0]
 		}
 	}
-	list, left, err := whole.InLayoutOfGGUF(s.m, rows)
+	list, left, err := convert.InLayoutOfGGUF(s.m, rows)
 	if err != nil && rows > 0 {
 		rows = 0
-		list, left, err = whole.InLayoutOfGGUF(s.m, 0)
+		list, left, err = convert.InLayoutOfGGUF(s.m, 0)
 	}
 	if err != nil {
 		return nil, err

@@ -30,8 +30,8 @@ func numbersOf(d tensorfs.DType, first, n int) (b []byte) {
 	return b
 }
 
-// hf writes a model of Hugging Face, and opens it.
-func hf(t *testing.T, config map[string]any, tensors ...testmodel.SafeTensor) *tensorfs.Model {
+// openHF writes a model of Hugging Face, and opens it.
+func openHF(t *testing.T, config map[string]any, tensors ...testmodel.SafeTensor) *tensorfs.Model {
 	t.Helper()
 	dir := t.TempDir()
 	if err := testmodel.Write(dir, testmodel.HF(config, tensors, 1, nil)); err != nil {
@@ -89,7 +89,7 @@ func TestJoin(t *testing.T) {
 			[]string{"layers.0.ffn.experts.0.down.weight only_a", "layers.0.ffn.experts.1.down.weight only_a", "layers.0.ffn.experts.down.weight only_b"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			lines, notes := found(t, hf(t, test.config, test.a...), hf(t, test.config, test.b...))
+			lines, notes := found(t, openHF(t, test.config, test.a...), openHF(t, test.config, test.b...))
 			if !slices.Equal(lines, test.want) || !strings.HasPrefix(strings.Join(notes, "|"), test.note) || (test.note == "") != (notes == nil) {
 				t.Errorf("%q, notes %q", lines, notes)
 			}
@@ -100,7 +100,7 @@ func TestJoin(t *testing.T) {
 // TestUnknown holds that models of which no table knows the layout are compared as
 // they are stored, which a note says.
 func TestUnknown(t *testing.T) {
-	a := hf(t, map[string]any{"architectures": []string{"NobodysForCausalLM"}}, rows("model.layers.0.self_attn.q_proj.weight", tensorfs.F32, 0, 4), rows("only", tensorfs.F32, 0, 1))
+	a := openHF(t, map[string]any{"architectures": []string{"NobodysForCausalLM"}}, rows("model.layers.0.self_attn.q_proj.weight", tensorfs.F32, 0, 4), rows("only", tensorfs.F32, 0, 1))
 	g := testmodel.GGUF{
 		Meta:    []tensorfs.Meta{{Key: "general.architecture", Value: "nobody"}},
 		Tensors: []testmodel.GGUFTensor{{Name: "blk.0.attn_q.weight", Shape: []int64{4, 4}, Type: uint32(tensorfs.F32.GGML()), Data: numbersOf(tensorfs.F32, 0, 16)}},
@@ -159,7 +159,7 @@ func TestLogical(t *testing.T) {
 			t.Fatal(err)
 		}
 		mlx := testmodel.With(l.Config(), "quantization", map[string]any{"group_size": 32, "bits": 4})
-		models := []*tensorfs.Model{testwhole.Open(t, path), testwhole.Open(t, big), hf(t, l.Config(), l.AsSafetensors(tensorfs.BF16)...), hf(t, mlx, l.AsMLX(4, 32, tensorfs.F16)...)}
+		models := []*tensorfs.Model{testwhole.Open(t, path), testwhole.Open(t, big), openHF(t, l.Config(), l.AsSafetensors(tensorfs.BF16)...), openHF(t, mlx, l.AsMLX(4, 32, tensorfs.F16)...)}
 		for _, m := range models[1:] {
 			same(t, models[0], m)
 		}

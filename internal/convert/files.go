@@ -1,0 +1,144 @@
+package convert
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/imatrix"
+	"github.com/tensorfs/tensorfs/internal/convert/preset"
+)
+
+// Options choose between files that a model could have. The zero value is the
+// default.
+type Options struct {
+	// Quantise says which types the weights in the GGUF file get, as llama-quantize names
+	// and chooses them. Without it (nil) each keeps its own, or gets the smallest that
+	// holds it exactly. What llama.cpp computes with F32 alone is F32 in either case, and
+	// what is quantised already stays so unless Requantise is set.
+	Quantise *preset.Options
+
+	// Importance is what the columns of weights count when they are quantised, nil for all
+	// the same. Quantise.Importance follows from it.
+	Importance *imatrix.Matrix
+
+	// Dequantise gives hf/ and mlx/ of a model that another program packed plain numbers.
+	Dequantise bool
+
+	// Changes are made to the keys of the GGUF file, and to the chat template in hf/ and mlx/.
+	Changes []Change
+
+	// MLX says how weights in mlx/ are quantised; nil leaves them as they are.
+	MLX *MLX
+
+	sizing *sizing // takes what sizes follow from; nil for nobody who asks
+
+	// Projector finds the file of the vision tower that belongs to a GGUF model, opened as a
+	// model, for hf/. It returns nil where there is none; the note says which was taken, and
+	// the error why none was, [ErrNoTower] that none is wanted. Nil finds none: those of Ollama
+	// models are found without it.
+	Projector func(m *tensorfs.Model) (tower *tensorfs.Model, note string, err error)
+}
+
+// Rewrites reports whether the GGUF file of a model that is stored as one is made anew, so
+// that its size is another one.
+func (o *Options) Rewrites() bool { return o.Quantise != nil || len(o.Changes) > 0 }
+
+// ErrNoTower says that a model is to have no vision tower.
+var ErrNoTower = errors.New("no vision tower is wanted")
+
+// Files are all files of one kind that a model gives, or the reason why it gives
+// none.
+type Files struct {
+	Reason  string // why there are none; "" where there are
+	List    []File
+	Tensors int
+	Types   map[string]int // how many tensors have a type
+	Exact   bool           // all numbers are those of the model, and of a merge mergekit's
+	Notes   []string       // what a user should know
+	// BitsPerWeight is of weights that were quantised here, 0 without.
+	BitsPerWeight float64
+	weights       int64 // numbers of the tensors, of GGUF files that are made
+	// Left says why files that are usually there are not, by their names, and parts of
+	// the model, such as [Vision].
+	Left map[string]string
+}
+
+// NoteMerge notes where a merge is not mergekit's in every bit.
+func (f *Files) NoteMerge(m *tensorfs.Model) {
+	if m.Merge != nil {
+		f.Exact = f.Exact && len(m.Merge.Differs) == 0
+		f.Notes = slices.Concat(f.Notes, m.Merge.Differs, m.Merge.Notes)
+	}
+}
+
+// NoTokenizer begins a note that a model has no tokenizer.
+const NoTokenizer = "there is no tokenizer"
+
+// noTokens is why llama.cpp does not load a file without a vocabulary.
+const noTokens = "it has no token"
+
+// TokenizerNote returns the note that the files have no tokenizer, "" if they have one.
+func (f *Files) TokenizerNote() string {
+	for _, note := range f.Notes {
+		if strings.HasPrefix(note, NoTokenizer) || strings.HasPrefix(note, NotLoaded+noTokens) {
+			return note
+		}
+	}
+	return ""
+}
+
+// Leave notes that something is not there, and why.
+func (f *Files) Leave(what, why string) {
+	if f.Left == nil {
+		f.Left = map[string]string{}
+	}
+	f.Left[what] = why
+}
+
+// File is a file by its path below the directory of its kind.
+type File struct {
+	Path string
+	Data tensorfs.Data
+}
+
+// Describe returns tensorfs.json.
+func (f *Files) Describe() []byte {
+	type file struct {
+		Path  string `json:"path"`
+		Bytes int64  `json:"bytes"`
+	}
+	var v any
+	if f.Reason != "" {
+		v = struct {
+			Available bool   `json:"available"`
+			Reason    string `json:"reason"`
+		}{false, f.Reason}
+	} else {
+		files := make([]file, len(f.List))
+		for i, x := range f.List {
+			files[i] = file{x.Path, x.Data.Size()}
+		}
+		v = struct {
+			Available bool           `json:"available"`
+			Files     []file         `json:"files"`
+			Tensors   int            `json:"tensors"`
+			Types     map[string]int `json:"types"`
+			Exact     bool           `json:"exact"`
+			Notes     []string       `json:"notes"`
+			Bits      float64        `json:"bits_per_weight,omitempty"`
+			// Left is there only where something is left out.
+			Left map[string]string `json:"left_out,omitempty"`
+		}{true, files, f.Tensors, f.Types, f.Exact, append([]string{}, f.Notes...), f.BitsPerWeight, f.Left}
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil { // numbers and strings cannot fail
+		panic(err)
+	}
+	return append(text, '\n')
+}
+
+// Absent are no files, for the reason that an error says.
+func Absent(err error) *Files { return &Files{Reason: tensorfs.OneLine(err.Error())} }

@@ -1,0 +1,227 @@
+package hf
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/convert"
+)
+
+// notInMLX are types of safetensors files that MLX refuses a file for.
+var notInMLX = []tensorfs.DType{tensorfs.F64, tensorfs.F8_E5M2}
+
+// mendStored makes the files of a model that mlx-lm loads by itself what it loads: a
+// directory that it converted, or a release of a model type that it has. A release gets
+// a config.json with all that mlx-lm reads, and one file of tensors where mlx-lm knows
+// some of them by other names, or not at all. The error says why mlx-lm would refuse a
+// release all the same.
+func mendStored(m *tensorfs.Model, f *convert.Files) error {
+	stored, err := storedConfig(m)
+	if err != nil {
+		return err
+	}
+	release := m.Format == "huggingface"
+	config, err := forMLX(stored, release, sourceNames(m))
+	if err != nil {
+		return err
+	}
+	f.Notes = append(f.Notes, config.notes...)
+	if name := convert.Stranger(m); name != "" {
+		f.Notes = append(f.Notes, fmt.Sprintf("mlx-lm refuses tensors that its class does not have, and no %s is known to have %s", tensorfs.Printable(config.x.kind), tensorfs.Quote(name)))
+	}
+	if release {
+		if why := cmp.Or(unpacked(m, config), unloaded(m, config), config.lacks); why != "" {
+			return errors.New(why)
+		}
+		if err := rename(m, config, f); err != nil {
+			return err
+		}
+	}
+	for i := range f.List {
+		if f.List[i].Path == configName && !bytes.Equal(config.text, stored) {
+			f.List[i].Data = tensorfs.Bytes(config.text)
+		}
+	}
+	return nil
+}
+
+// unloaded returns why mlx-lm does not load a model, but for fields that it lacks, "" if
+// it does.
+func unloaded(m *tensorfs.Model, config mlxText) string {
+	if len(config.x.classes) == 0 {
+		return "mlx-lm is not known to have the model type " + tensorfs.Quote(config.x.kind)
+	}
+	for i := range m.Tensors {
+		if t := &m.Tensors[i]; slices.Contains(notInMLX, t.DType) {
+			return fmt.Sprintf("MLX loads no %s, which %s is", t.DType, tensorfs.Quote(t.Source))
+		}
+	}
+	for _, name := range config.x.classes[0].Names("refuses") {
+		if why := mlxRefusals[name].why(m, config.part); why != "" {
+			return "mlx-lm's " + tensorfs.Printable(config.x.kind) + " " + why
+		}
+	}
+	return ""
+}
+
+// mlxRefusal is why a class does not load a model.
+type mlxRefusal struct {
+	reason string   // of all models, or of those that have
+	ends   []string // a tensor whose name ends so
+	fn     func(m *tensorfs.Model, x *mlxConfig) string
+}
+
+func (r mlxRefusal) why(m *tensorfs.Model, x *mlxConfig) string {
+	if r.fn != nil {
+		return r.fn(m, x)
+	}
+	if r.ends == nil || slices.ContainsFunc(r.ends, x.stored) {
+		return r.reason
+	}
+	return ""
+}
+
+// mlxRefusals are what the word refuses of mlx.txt says.
+var mlxRefusals = map[string]mlxRefusal{
+	"dense_experts":      {reason: "takes experts in blocks of MXFP4, and the model's are not", ends: []string{".experts.gate_up_proj", ".experts.down_proj"}},
+	"experts":            {reason: "has no experts, as the model does", ends: []string{".router.weight"}},
+	"first_release":      {reason: "loads the first release's files alone, not those of transformers"},
+	"loose_experts":      {reason: "takes experts in stacks, and the model has each apart", ends: []string{".experts.0.gate_proj.weight"}},
+	"no_head":            {fn: noHead},
+	"not_fourfold":       {fn: notFourfold},
+	"other_norms":        {reason: "knows the norms of layers by other names", ends: []string{".attention_layer_norm.weight"}},
+	"own_head":           {reason: "takes the embedding for the last matrix, and the model has another", ends: []string{"lm_head.weight"}},
+	"several_keys":       {fn: severalKeys},
+	"text_01":            {reason: "is MiniMax M2, and not the models before it, whose attention is another"},
+	"transformers_names": {reason: "knows the tensors by the names of the first release, and not by those of transformers", ends: []string{"model.embed_tokens.weight"}},
+	"turned_experts":     {fn: turnedExperts},
+	"unpacked":           {fn: unpackedBits},
+	"whole_kv":           {reason: "knows kv_b_proj in two parts alone, and the model has it in one", ends: []string{".kv_b_proj.weight"}},
+}
+
+// noHead refuses a model whose last matrix is the embedding.
+func noHead(_ *tensorfs.Model, x *mlxConfig) string {
+	if x.stored("lm_head.weight") {
+		return ""
+	}
+	return "has a matrix for the output, and the model has none beside the embedding"
+}
+
+// notFourfold refuses a feed-forward part that is not four times as wide as the rest.
+func notFourfold(_ *tensorfs.Model, x *mlxConfig) string {
+	for _, names := range [][2]string{{"hidden_size", "intermediate_size"}, {"n_embd", "n_inner"}} {
+		width, _ := x.number(names[0])
+		if ff, ok := x.number(names[1]); ok && ff != 4*width {
+			return fmt.Sprintf("has feed-forward parts of four times the width %.0f, and the model's have %.0f", width, ff)
+		}
+	}
+	return ""
+}
+
+// severalKeys refuses heads of keys and values of which there are several.
+func severalKeys(_ *tensorfs.Model, x *mlxConfig) string {
+	if n, ok := x.number("num_key_value_heads"); ok && n != 1 {
+		return fmt.Sprintf("has one head of keys and values, and the model has %.0f", n)
+	}
+	return ""
+}
+
+// unpackedBits refuses weights of BitNet that are not packed.
+func unpackedBits(_ *tensorfs.Model, x *mlxConfig) string {
+	if x.stored(".weight_scale") {
+		return ""
+	}
+	return "takes weights of two bits that are packed, and the model's are not"
+}
+
+// turnedExperts refuses experts of Qwen3-VL as transformers 5 saves them: mlx-lm takes
+// the axes in the order of the release, [experts, width, 2*hidden].
+func turnedExperts(m *tensorfs.Model, x *mlxConfig) string {
+	width, ok := x.number("hidden_size")
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
+		if ok && strings.HasSuffix(t.Source, ".experts.gate_up_proj") && len(t.Shape) == 3 && float64(t.Shape[1]) != width {
+			return fmt.Sprintf("takes stacks of experts whose second axis is the width %.0f, and that of %s is %d", width, tensorfs.Quote(t.Source), t.Shape[1])
+		}
+	}
+	return ""
+}
+
+// rename gives tensors the names by which mlx-lm knows them, all in one file, and
+// leaves out those that it knows nothing of; it changes nothing if that is nothing.
+func rename(m *tensorfs.Model, config mlxText, f *convert.Files) error {
+	name := namesForMLX(config)
+	list := make([]safetensors.Stored, 0, len(m.Tensors))
+	changed := false
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
+		as := name(t.Source)
+		changed = changed || as != t.Source
+		if as != "" {
+			list = append(list, safetensors.Stored{Name: as, DType: t.DType, Shape: t.Shape, Data: t.Data})
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return inOneFile(f, mlx, list, "the tensors are in one file, with the names that mlx-lm knows them by")
+}
+
+// inOneFile puts tensors in the place of the weights of a stored directory.
+func inOneFile(f *convert.Files, k *kind, list []safetensors.Stored, note string) error {
+	weights, err := safetensors.Compose([][2]string{{"format", k.format}}, list)
+	if err != nil {
+		return err
+	}
+	f.Tensors, f.Types = len(list), map[string]int{}
+	for i := range list {
+		f.Types[list[i].DType.String()]++
+	}
+	f.List = slices.DeleteFunc(f.List, func(file convert.File) bool { return isWeights(file.Path) })
+	f.List = append(f.List, convert.File{Path: weightsName, Data: weights})
+	slices.SortFunc(f.List, func(a, b convert.File) int { return strings.Compare(a.Path, b.Path) })
+	f.Notes = append(f.Notes, note)
+	return nil
+}
+
+// namesForMLX returns the function that gives a tensor's name for mlx-lm, "" for a tensor
+// that it knows nothing of.
+func namesForMLX(config mlxText) func(name string) string {
+	class := config.x.classes[0]
+	layers, counted := config.x.number("num_hidden_layers")
+	bare := hasBareNames(config.x.names)
+	return func(name string) string {
+		var layer int
+		if class.Lists("drops", "further_layers") && counted {
+			if n, _ := fmt.Sscanf(name, "model.layers.%d.", &layer); n == 1 && float64(layer) >= layers {
+				return ""
+			}
+		}
+		if bare && !strings.HasPrefix(name, "lm_head.") {
+			return "model." + name
+		}
+		for _, prefix := range class.Names("strips") {
+			name = strings.TrimPrefix(name, prefix)
+		}
+		return name
+	}
+}
+
+// sourceNames are the names of tensors in the model's files.
+func sourceNames(m *tensorfs.Model) []string {
+	names := make([]string, len(m.Tensors))
+	for i := range m.Tensors {
+		names[i] = m.Tensors[i].Source
+	}
+	return names
+}
+
+// hasBareNames reports whether tensors have names without "model." before them, as
+// embedding models are released: as their other part loads them.
+func hasBareNames(names []string) bool { return slices.Contains(names, "embed_tokens.weight") }

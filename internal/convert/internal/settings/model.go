@@ -1,0 +1,394 @@
+package settings
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/internal/convert/layout"
+)
+
+// Given is what only the tensors and the tokenizer of a model know.
+type Given struct {
+	Rows   int64                                   // of the token embedding
+	Tensor func(canonical string) *tensorfs.Tensor // nil where there is none
+
+	// Towards GGUF.
+	Tokenizer bool   // false: tokenizer.ggml.model is "none"
+	FileType  uint32 // general.file_type
+
+	// From GGUF.
+	MLX          bool   // for mlx/, not hf/
+	Torch        string // torch_dtype: "bfloat16", "float32", "float16"
+	Quantization []byte // mlx/: a JSON object with "quantization" and "quantization_config"; nil: nothing is quantised
+	Experts      bool   // the experts of gpt-oss are given as blocks of MXFP4 (hf/ only)
+}
+
+// Model is a model whose settings are made: keys of a GGUF file from its config.json,
+// or config.json from its keys.
+type Model struct {
+	m     *tensorfs.Model
+	arch  *architectures.Settings
+	to    architectures.Direction
+	given Given
+
+	cfg, rope Fields   // towards GGUF: config.json, and what it says about rotary embeddings
+	keys      metadata // from GGUF
+
+	known  map[string]any // facts that were made of config.json, or measured
+	layer  int64          // that is gone through, -1 for none
+	env    architectures.Env
+	ends   []int // ids of the tokens at which llama.cpp ends a generation
+	failed error // the first
+
+	bidirectional bool // tokens see those after them, which config.json has to say
+
+	reads  *architectures.Reads // what programs read of config.json; nil if that is not known
+	class  *architectures.Reads // what they read where they have the model type themselves, though code may be beside config.json
+	unread []string             // fields of config.json that are left out
+	notes  []string
+}
+
+func newModel(m *tensorfs.Model, to architectures.Direction) *Model {
+	s := &Model{m: m, to: to, known: map[string]any{}, layer: -1}
+	s.env = architectures.Env{Facts: s.fact, Call: s.call}
+	return s
+}
+
+// Architecture is the model's architecture by GGUF's name.
+func (s *Model) Architecture() string { return s.arch.GGUF }
+
+// Notes returns what a user should know of the keys that were made.
+func (s *Model) Notes() []string { return s.notes }
+
+// A meaning is what descriptions of architectures call by a name: a value, a condition,
+// or what has to agree, in which case the value is of no use. A direction that has no use
+// for it is nil.
+type meaning struct{ toGGUF, fromGGUF func(c call) any }
+
+// call is the use of a meaning.
+type call struct {
+	*Model
+	args []*architectures.Expr
+}
+
+// meanings are all of them, by subject in the files of this package.
+var meanings = map[string]meaning{}
+
+func init() {
+	for _, subject := range []map[string]meaning{generalMeanings, headMeanings, ropeMeanings, expertMeanings, windowMeanings, poolingMeanings, stateMeanings, sparsityMeanings, scalarMeanings, towerMeanings, generationMeanings} {
+		for name, m := range subject {
+			meanings[name] = m
+		}
+	}
+}
+
+// check is a meaning without a value.
+func check(f func(c call)) func(c call) any {
+	return func(c call) any { f(c); return nil }
+}
+
+// call returns the value of a function, nil for nothing.
+func (s *Model) call(name string, args []*architectures.Expr) any {
+	m := meanings[name]
+	f := m.toGGUF
+	if s.to == architectures.FromGGUF {
+		f = m.fromGGUF
+	}
+	if f == nil {
+		return nil
+	}
+	return f(call{s, args})
+}
+
+// value returns what a description means by an expression, nil for nothing. A meaning may
+// have the name of a fact, which is meant within others.
+func (s *Model) value(e *architectures.Expr) any {
+	if s.means(e.Name) {
+		return s.call(e.Name, e.Args)
+	}
+	return e.In(&s.env)
+}
+
+// means reports whether there is a meaning of that name.
+func (s *Model) means(name string) bool {
+	m := meanings[name]
+	return s.to == architectures.ToGGUF && m.toGGUF != nil || s.to == architectures.FromGGUF && m.fromGGUF != nil
+}
+
+// arg returns the value of an argument.
+func (c call) arg(i int) any {
+	if i >= len(c.args) {
+		return nil
+	}
+	return c.value(c.args[i])
+}
+
+// number returns an argument that is a whole number, 0 without it.
+func (c call) number(i int) int64 {
+	n, _ := c.arg(i).(int64)
+	return n
+}
+
+// fact returns what expressions call by a name: a fact of keys.txt, a meaning without
+// arguments, or
+//
+//	config.FIELD   a field of config.json, towards GGUF
+//	has.MODULE     whether the tensor is there; one of a layer is that of the layer that is gone through, or the first
+//	rows.MODULE    its rows and columns
+//	cols.MODULE
+//	layer, kind    the layer that each goes through, and what layer_types says of it
+//	rope           how rotary embeddings are scaled
+//	tokenizer      whether the GGUF file has one
+func (s *Model) fact(name string) any {
+	if what, of, ok := strings.Cut(name, "."); ok {
+		return s.about(what, of)
+	}
+	switch name {
+	case "layer":
+		return s.layer
+	case "kind":
+		if kinds := s.cfg.Words("layer_types"); s.layer >= 0 && s.layer < int64(len(kinds)) {
+			return kinds[s.layer]
+		}
+		return nil
+	case "rope":
+		return s.ropeType()
+	case "tokenizer":
+		return s.given.Tokenizer
+	case "experts": // dense models may say that they have none
+		if s.to == architectures.ToGGUF {
+			n, _ := s.cfg.Integer(architectures.FactOf("n_experts").Fields...)
+			return n
+		}
+		name = "n_experts"
+	}
+	if architectures.FactOf(name) == nil && s.means(name) {
+		return s.call(name, nil)
+	}
+	v := s.raw(name)
+	list, ok := v.([]any)
+	switch {
+	case !ok:
+		return v
+	case s.layer >= int64(len(list)):
+		return nil
+	case s.layer >= 0:
+		return list[s.layer]
+	case architectures.FactOf(name).List || s.to == architectures.ToGGUF:
+		return list
+	}
+	if slices.ContainsFunc(list, func(v any) bool { return v != list[0] }) {
+		s.refuse("%s differs from layer to layer, and config.json has one number", s.full(name))
+		return nil
+	}
+	return list[0]
+}
+
+// raw returns a fact as it was made, measured or read: a []any of one with a value for
+// each layer.
+func (s *Model) raw(name string) any {
+	v := s.known[name]
+	if f := architectures.FactOf(name); v == nil && f != nil && s.to == architectures.FromGGUF {
+		if v = s.key(f, true); v != nil {
+			s.known[name] = v
+		}
+	}
+	return v
+}
+
+// about returns what fact does for names with a dot.
+func (s *Model) about(what, of string) any {
+	if what == "config" {
+		return s.cfg.plain(of)
+	}
+	t := s.tensor(of)
+	if what == "has" {
+		return t != nil
+	}
+	if t == nil || len(t.Numbers()) == 0 {
+		return nil
+	}
+	shape := t.Numbers()
+	return map[string]any{"rows": shape[0], "cols": shape[len(shape)-1]}[what]
+}
+
+// tensor returns a tensor by its canonical name, nil where there is none. Of a name
+// without .weight or .bias it is the weight, of this layer or the first.
+func (s *Model) tensor(name string) *tensorfs.Tensor {
+	if s.given.Tensor == nil {
+		return nil
+	}
+	if strings.HasSuffix(name, ".weight") || strings.HasSuffix(name, ".bias") {
+		return s.given.Tensor(name)
+	}
+	if t := s.given.Tensor(name + ".weight"); t != nil {
+		return t
+	}
+	name = inLayer(max(s.layer, 0), name)
+	if t := s.given.Tensor(name + ".weight"); t != nil {
+		return t
+	}
+	return s.given.Tensor(name) // of a module that is one tensor
+}
+
+func layerPrefix(layer int64) string { return inLayer(layer, "") }
+
+// inLayer is the canonical name of a module of a layer.
+func inLayer(layer int64, module string) string {
+	return architectures.Canonical(module, strconv.FormatInt(layer, 10)+".")
+}
+
+// count returns a fact that is a whole number, the largest of all layers; 0 without it.
+func (s *Model) count(name string) (n int64) {
+	v := s.raw(name)
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, v := range list {
+		i, _ := v.(int64)
+		n = max(n, i)
+	}
+	return n
+}
+
+// has reports whether there is a fact.
+func (s *Model) has(name string) bool { return s.raw(name) != nil }
+
+// refuse notes why nothing is made, of which the first reason counts.
+func (s *Model) refuse(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	if s.to == architectures.ToGGUF {
+		err = fmt.Errorf("config.json: %w", err)
+	}
+	s.fail(err)
+}
+
+// fail notes an error as the reason why nothing is made.
+func (s *Model) fail(err error) {
+	if s.failed == nil {
+		s.failed = err
+	}
+}
+
+// err returns why nothing is made.
+func (s *Model) err() error {
+	if err := s.cfg.Err(); err != nil {
+		return err
+	}
+	return s.failed
+}
+
+// agree evaluates what a word says that has to agree.
+func (s *Model) agree(words ...string) {
+	for _, word := range words {
+		for _, e := range s.arch.Calls(word) {
+			if s.failed != nil {
+				return
+			}
+			s.value(e)
+		}
+	}
+}
+
+// each returns the values that an expression has in the layers, one after the other.
+func each(c call) any {
+	if len(c.args) != 1 || c.layer >= 0 {
+		return nil
+	}
+	defer func() { c.layer = -1 }()
+	list := []any{}
+	for c.layer = range c.count("n_layers") {
+		list = append(list, c.arg(0))
+	}
+	return list
+}
+
+// list returns the values of an argument, also where it is one alone; a fact has one for
+// each layer.
+func (c call) list(i int) []any {
+	var v any
+	if c.layer < 0 && i < len(c.args) && architectures.FactOf(c.args[i].Name) != nil {
+		v = c.raw(c.args[i].Name)
+	} else {
+		v = c.arg(i)
+	}
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case []any:
+		return v
+	}
+	return []any{v}
+}
+
+// movedAlike are the moves that leave a shape as it is.
+var movedAlike = []string{"heads", "+1", "+1_mlx", "keep", "groups", "thirds", "tokens"}
+
+// checkShapes refuses settings that the shapes of tensors contradict. It ends at the
+// first layer that is not there, so a file's number of layers costs nothing.
+func (s *Model) checkShapes() {
+	described := architectures.Find(s.arch.GGUF)
+	facts := layout.FactsOf(s.m)
+	sizes := described.Sizes(s.to, func(name string) any {
+		switch name {
+		case "vocab":
+			return s.given.Rows
+		case "positions":
+			name = "max_seq_len"
+		}
+		if v := s.fact(name); v != nil {
+			return v
+		}
+		return facts(name)
+	})
+	hold := func(list []architectures.Tensor) (found bool) {
+		for i := range list {
+			t := &list[i]
+			stays := func(move string) bool {
+				return slices.Contains(movedAlike, move) || s.to == architectures.FromGGUF && move != "row"
+			}
+			if slices.ContainsFunc(t.Moves, func(m architectures.Move) bool { return !stays(m.Name) }) || !t.When.Holds(sizes.Fact) {
+				continue
+			}
+			name := t.Module
+			if s.layer >= 0 {
+				name = inLayer(s.layer, name)
+			}
+			have := s.tensor(name + ".weight")
+			found = found || have != nil
+			want := make([]int64, len(t.Shape))
+			for i, name := range t.Shape {
+				if n, err := strconv.ParseInt(name, 10, 64); err == nil {
+					want[i] = n
+				} else {
+					want[i] = sizes.Len(name)
+				}
+			}
+			// A module whose codes are not decoded has a reason of its own.
+			if have != nil && have.Opaque == "" && !slices.Contains(want, 0) && !slices.Equal(have.Numbers(), want) {
+				what := map[architectures.Direction]string{architectures.ToGGUF: "it", architectures.FromGGUF: "the metadata"}[s.to]
+				s.refuse("%s contradicts the tensor %s, whose shape is %v and would have to be %v", what, have.Weight(), have.Numbers(), want)
+				return
+			}
+		}
+		return found
+	}
+	hold(described.First)
+	hold(described.Last)
+	defer func() { s.layer = -1 }()
+	layers := s.count("n_layers")
+	for s.layer = range layers {
+		found := hold(described.Layer)
+		if !found && s.to == architectures.FromGGUF {
+			s.refuse("there are %d layers, and the file has no %sattention.output.weight", layers, layerPrefix(s.layer))
+		}
+		if s.failed != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package convert_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/imatrix"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/preset"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
+)
+
+// TestPresets holds presets to the tensors that llama-quantize writes of the same models. What it refuses to quantise
+// again stays here, as a note says.
+func TestPresets(t *testing.T) { testPresets(t, "quantised.tsv", 250, "") }
+
+// TestImportance holds both forms of an importance matrix to the tensors that llama-quantize writes with it.
+func TestImportance(t *testing.T) {
+	for _, form := range []string{"gguf", "dat"} {
+		t.Run(form, func(t *testing.T) { testPresets(t, "quantised-imatrix.tsv", 12, form) })
+	}
+}
+
+func testPresets(t *testing.T, golden string, cases int, form string) {
+	want := map[[2]string]map[string]string{}
+	for i, line := range strings.Split(strings.TrimSpace(string(read(t, "quantise/presets/"+golden))), "\n") {
+		f := strings.Split(line, "\t") // model, preset, tensor, type, bytes, SHA-256
+		if i == 0 {
+			continue
+		}
+		c := [2]string{f[0], f[1]}
+		if want[c] == nil {
+			want[c] = map[string]string{}
+		}
+		want[c][f[2]] = strings.Join(f[3:], " ")
+	}
+	if len(want) < cases {
+		t.Fatalf("%d cases", len(want))
+	}
+	if testing.Short() {
+		t.Run("all presets", func(t *testing.T) { t.Skip("not in the short form: it quantises for seconds") })
+		maps.DeleteFunc(want, func(c [2]string, _ map[string]string) bool { return c[1] != "Q4_K_M" && c[1] != "IQ4_XS" })
+	}
+	for c, want := range want {
+		t.Run(c[0]+" "+c[1], func(t *testing.T) {
+			t.Parallel()
+			path := testdata + "whole-gguf/" + c[0]
+			if _, err := os.Stat(path); err != nil {
+				path = filepath.Join(testdata, "quantise", "models", c[0]+".gguf")
+			}
+			p, err := preset.Named(c[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := convert.Options{Quantise: &preset.Options{Preset: p}}
+			if form != "" {
+				if opts.Importance, err = imatrix.Open(tensorfs.Bytes(read(t, "quantise/imatrix/"+c[0]+".imatrix."+form))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := convert.GGUF(testwhole.Open(t, path), opts)
+			if strings.HasPrefix(want["-"], "error") {
+				if f.Types[p.Type.String()] == 0 && !strings.Contains(strings.Join(f.Notes, "\n"), "quantised already") {
+					t.Errorf("nothing says what stays as it is: %s", f.Describe())
+				}
+				return
+			}
+			file := parse(t, one(t, f))
+			if v := file.Value("general.file_type"); v != p.FileType {
+				t.Errorf("general.file_type is %v, not %d", v, p.FileType)
+			}
+			for _, x := range file.Tensors {
+				b := testwhole.Read(t, x.Data)
+				got := fmt.Sprintf("%s %d %x", x.DType, len(b), sha256.Sum256(b))
+				if want[x.Source] == "" && x.DType.String() == "F32" {
+					continue
+				}
+				if !strings.EqualFold(got, want[x.Source]) {
+					t.Errorf("%s %v is %s, want %s", x.Source, x.Shape, got, want[x.Source])
+				}
+				delete(want, x.Source)
+			}
+			if len(want) > 0 {
+				t.Errorf("not made: %v", want)
+			}
+		})
+	}
+}

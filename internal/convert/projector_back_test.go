@@ -1,0 +1,154 @@
+package convert
+
+import (
+	"encoding/json"
+	"iter"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
+	"github.com/tensorfs/tensorfs/internal/convert/layout"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
+)
+
+// TestProjectorsBack makes the tensors of a directory again of those of its projector's
+// file: the names, the shapes and the numbers that were there.
+func TestProjectorsBack(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
+	if err != nil || len(files) != 12 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".mmproj.tsv")
+		t.Run(name, func(t *testing.T) {
+			x, err := projected(t, opened(t, name), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var tensors []tensorfs.Tensor
+			for _, s := range x.list {
+				tensors = append(tensors, tensorfs.Tensor{Source: s.Name, DType: s.DType, Shape: s.Shape, Data: s.Data})
+			}
+			tower, err := layout.TowerOf(x.about.Projector, x.about.Fact)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own, err := tower.Model(tensors, layout.GGUF)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var made layout.List
+			w := tower.Walk(own, layout.HF, x.about.Fact)
+			w.Sink = &made
+			if err := w.Run(); err != nil {
+				t.Fatal(err)
+			}
+			got, want := map[string]string{}, map[string]string{}
+			for i := range made.Tensors {
+				got[made.Names[i].Name] = numbersOf(t, &made.Tensors[i])
+			}
+			for i := range x.m.Tensors {
+				if source := &x.m.Tensors[i]; towerOf(source) != "" {
+					want[source.Source] = numbersOf(t, source)
+				}
+			}
+			testwhole.Same(t, got, want)
+		})
+	}
+}
+
+// sections are an array of metadata.
+type sections []any
+
+func (s sections) Len() int              { return len(s) }
+func (s sections) Values() iter.Seq[any] { return slices.Values(s) }
+
+// TestProjectorConfigs makes the fields about the tower of config.json again of its file.
+func TestProjectorConfigs(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.vl.hf.config.json"))
+	if err != nil || len(files) != 11 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".vl.hf.config.json")
+		x, err := projected(t, opened(t, name), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := gguf.Compose(x.about.Keys(0), x.list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tower, err := formats.OpenFS(fstest.MapFS{"m.gguf": {Data: bytesOf(t, d)}}, "m.gguf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tower.Close()
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want map[string]any
+		if err := json.Unmarshal(b, &want); err != nil {
+			t.Fatal(err)
+		}
+		works := false
+		for language, class := range x.about.Beside { // several language models may have the tower
+			if !strings.HasPrefix(class, want["architectures"].([]any)[0].(string)+":") {
+				continue
+			}
+			text := &tensorfs.Model{Metadata: []tensorfs.Meta{{Key: "general.architecture", Value: language}, {Key: language + ".embedding_length", Value: x.about.Fact("projection_dim")},
+				{Key: language + ".rope.dimension_sections", Value: sections{int32(2), int32(3), int32(3), int32(0)}}}}
+			about, err := settings.FromProjector(text, tower)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			of, err := layout.TowerOf(about.Projector, about.Fact)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own, err := of.Model(tower.Tensors, layout.GGUF)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, _, err := about.Config([]byte(`{"rope_scaling":1}`), layout.TensorsOf(own).Find, nil)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			var got map[string]any
+			if err := json.Unmarshal(made, &got); err != nil {
+				t.Fatal(err)
+			}
+			works = true
+			delete(got, "text_config")
+			for field, v := range got {
+				if !reflect.DeepEqual(v, want[field]) {
+					t.Errorf("%s: %s is %v, want %v", name, field, v, want[field])
+				}
+			}
+		}
+		if !works {
+			t.Errorf("%s: no directory has the tower", name)
+		}
+	}
+}
+
+// numbersOf is the shape of a tensor and the hash of its numbers.
+func numbersOf(t *testing.T, x *tensorfs.Tensor) string {
+	t.Helper()
+	f, err := layout.Encoded(x, tensorfs.F32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line(t, gguf.Stored{Name: x.Source, DType: f.DType, Shape: f.Shape, Data: f.Data})
+}

@@ -1,0 +1,104 @@
+package convert
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/convert/preset"
+)
+
+// Sized is how large a GGUF file is with a preset.
+type Sized struct {
+	Name          string  `json:"name"` // of the preset
+	Bytes         int64   `json:"bytes"`
+	BitsPerWeight float64 `json:"bits_per_weight"`
+
+	Types map[string]tensorfs.DType `json:"-"` // of its tensors, by their names in the file
+}
+
+// sizing is what sizes follow from.
+type sizing struct {
+	taken []fileTensor
+	list  []preset.Tensor // the same
+	of    preset.Model
+}
+
+// Sizes returns how large the GGUF file of a model is with each preset, otherwise as the options say; opts.Quantise is any
+// of them. Presets by which nothing changes are left out. All follows from the header of the model: types and shapes give
+// the sizes of tensors, and what is before them is as long for one preset as for the other. made is the file with one of them, nil for none: in all others
+// the tensors are in the same order.
+func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Sized, made tensorfs.Data, err error) {
+	asked := *opts.Quantise
+	var s sizing
+	head := int64(-1)
+	for _, p := range presets {
+		of := asked
+		of.Preset = p
+		opts.Quantise = &of
+		if head < 0 && Kept(m, opts) != "" {
+			continue
+		}
+		if head < 0 {
+			opts.sizing = &s
+			f := GGUF(m, opts)
+			if opts.sizing = nil; f.Reason != "" {
+				return nil, nil, errors.New(f.Reason)
+			}
+			made = f.List[0].Data
+			// In the order in which presets go through them, which is then not to be found again.
+			slices.SortStableFunc(s.taken, func(a, b fileTensor) int { return preset.Compare(a.name, b.name) })
+			s.list = presetTensors(s.taken)
+		}
+		types := make(map[string]tensorfs.DType, len(s.taken))
+		total, weights, changed, err := opts.sizeOf(m, &s, types)
+		if err != nil {
+			return nil, nil, err
+		}
+		if head < 0 {
+			head = made.Size() - total
+		}
+		if changed || m.Layout != "gguf" {
+			list = append(list, Sized{p.Name, head + total, BitsPerWeight(head+total, weights), types})
+		}
+	}
+	return list, made, nil
+}
+
+// sizeOf is how many bytes tensors take in a file, each up to the next one, how many numbers they have, and whether any
+// weight gets another type. It notes the types.
+func (o Options) sizeOf(m *tensorfs.Model, s *sizing, types map[string]tensorfs.DType) (total, weights int64, changed bool, err error) {
+	alignment := int64(32)
+	if n, ok := m.Meta("general.alignment").(uint32); ok && m.Layout == "gguf" && n > 0 {
+		alignment = int64(n)
+	}
+	list := s.list
+	for i, to := range o.typesOf(s.of, list) {
+		if t := s.taken[i]; t.fixed {
+			to = t.to
+		}
+		types[list[i].Name] = to
+		size, ok := to.Size(list[i].Shape)
+		if !ok {
+			return 0, 0, false, errors.New("a tensor is too large")
+		}
+		n, _ := tensorfs.Elements(list[i].Shape)
+		total += (size + alignment - 1) / alignment * alignment
+		weights += n
+		changed = changed || to != s.taken[i].to
+	}
+	return total, weights, changed, nil
+}
+
+// presetTensors are tensors as presets know them.
+func presetTensors(taken []fileTensor) []preset.Tensor {
+	list := make([]preset.Tensor, len(taken))
+	for i, t := range taken {
+		list[i] = preset.Tensor{Name: t.name, Shape: t.tensor.Numbers(), Type: t.to}
+		if isRequantised(t.tensor) { // it has no codes that could be kept
+			list[i].Type = cmp.Or(t.tensor.Float, t.tensor.DType)
+		}
+	}
+	return list
+}

@@ -1,0 +1,240 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/convert/layout"
+	"github.com/tensorfs/tensorfs/internal/convert/preset"
+	"github.com/tensorfs/tensorfs/views"
+)
+
+// alwaysF32 are the ends of names of weights that llama.cpp computes with F32
+// alone, as it does with all tensors of one dimension and with all that are not
+// called .weight: another type is loaded, and stops it at the first token.
+var alwaysF32 = []string{
+	"_norm.weight",
+	"ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight", "token_types.weight",
+	"ssm_conv1d.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight", "shortconv.conv.weight", "indexer.proj.weight",
+	"indexer.q_proj.weight", "indexer.k_proj.weight",
+	"time_mix_first.weight", "time_mix_w1.weight", "time_mix_w2.weight", "time_mix_decay_w1.weight", "time_mix_decay_w2.weight", "time_mix_lerp_fused.weight",
+	"hc_attn_fn.weight", "hc_ffn_fn.weight", "output_hc_fn.weight",
+	"altup_correct_coef.weight", "altup_predict_coef.weight",
+}
+
+// isF32 reports whether a tensor is F32 whatever the model has.
+func isF32(name string, rank int) bool {
+	return rank < 2 || !strings.HasSuffix(name, ".weight") ||
+		slices.ContainsFunc(alwaysF32, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// likeWeights are ends of names of tensors that the converter stores as any weight, against
+// the rule, by architecture.
+var likeWeights = map[string]string{"dbrx": "ffn_gate_inp.weight"}
+
+// wideWhere are tensors that the converter stores as F32 where a field of config.json is
+// true, by architecture.
+var wideWhere = map[string]struct{ field, name string }{"hy_v4": {"enable_lm_head_fp32", "output.weight"}}
+
+// isF32 is the function of that name for the architecture of the file.
+func (x *fileTensors) isF32(name string, rank int) bool {
+	end := likeWeights[x.arch]
+	return name == x.wide || isF32(name, rank) && (end == "" || !strings.HasSuffix(name, end))
+}
+
+// storedAs returns the type that a tensor has in the file if none is asked for, and
+// whether it holds the tensor's numbers exactly.
+func (x *fileTensors) storedAs(name string, t *tensorfs.Tensor) (to tensorfs.DType, isExact bool, err error) {
+	asked := x.opts.Quantise
+	switch isF16 := asked != nil && asked.Type == tensorfs.F16 || asked == nil && t.DType == tensorfs.F16; {
+	case x.types[name] == "f16", x.types[name] == "conv" && isF16:
+		return tensorfs.F16, t.Quant == nil && t.DType == tensorfs.F16, nil
+	case x.types[name] != "", x.isF32(name, len(t.Numbers())), t.Quant == nil && t.DType == tensorfs.F64: // which the converter rounds to F32 first
+		return tensorfs.F32, t.Quant != nil || t.DType != tensorfs.F64, nil
+	case isRequantised(t):
+		to, isExact = adaptedAs(t)
+		return to, isExact, nil
+	case t.Float != tensorfs.Unknown:
+		return t.Float, false, nil
+	case t.Quant == nil && slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16}, t.DType):
+		return t.DType, true, nil
+	}
+	to, isExact, err = views.Exact(t)
+	if _, ok := fileTypes[to]; err == nil && !ok {
+		err = fmt.Errorf("%s is not a type of weights in llama.cpp", to)
+	}
+	return to, isExact, err
+}
+
+// fileTensor is a tensor of the file that is made.
+type fileTensor struct {
+	name   string
+	tensor *tensorfs.Tensor
+	to     tensorfs.DType
+	exact  bool // to holds its numbers
+	fixed  bool // it is not quantised, whatever is asked for
+}
+
+// Put takes a tensor into the file.
+func (x *fileTensors) Put(name string, t *tensorfs.Tensor, _ layout.Origin, _ bool) error {
+	to, isExact, err := x.storedAs(name, t)
+	if err != nil {
+		return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), name, err)
+	}
+	x.taken = append(x.taken, fileTensor{name, t, to, isExact, x.types[name] != "" || x.isF32(name, len(t.Numbers()))})
+	return nil
+}
+
+// typesOf returns the types that tensors get, of which some are asked for.
+func (o Options) typesOf(m preset.Model, tensors []preset.Tensor) []tensorfs.DType {
+	by := *o.Quantise
+	by.Importance = o.Importance != nil
+	return by.Types(m, tensors)
+}
+
+// quantise gives the tensors the types that are asked for, and the order in which
+// llama-quantize writes them.
+func (x *fileTensors) quantise(m preset.Model) {
+	if x.opts.sizing != nil && x.opts.sizing.taken == nil { // the language model comes first
+		*x.opts.sizing = sizing{taken: slices.Clone(x.taken), of: m}
+	}
+	list := presetTensors(x.taken)
+	for i, to := range x.opts.typesOf(m, list) {
+		t := &x.taken[i]
+		switch {
+		case t.fixed:
+		case to != t.to:
+			t.to, t.exact = to, to == tensorfs.F32 && t.tensor.DType != tensorfs.F64 || t.tensor.Quant == nil && t.tensor.DType == to
+		case to.Kind() == tensorfs.KindBlock && to != x.opts.Quantise.Type && preset.Quantisable(t.name, list[i].Shape):
+			x.kept = append(x.kept, t.name)
+		}
+	}
+	slices.SortStableFunc(x.taken, func(a, b fileTensor) int { return preset.Compare(a.name, b.name) })
+}
+
+// encode makes the tensors of the file.
+func (x *fileTensors) encode() (list []gguf.Stored, err error) {
+	for _, t := range x.taken {
+		stored := gguf.Stored{Name: t.name, DType: t.to, Shape: t.tensor.Numbers(), Data: t.tensor.Data}
+		if t.tensor.Quant != nil || t.tensor.DType != t.to || t.tensor.BigEndian {
+			by, err := x.importanceOf(&t)
+			if err != nil {
+				return nil, err
+			}
+			if stored.Data, err = views.Weighted(t.tensor, t.to, by); err != nil {
+				return nil, fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.tensor.Source), t.name, err)
+			}
+		}
+		list = append(list, stored)
+		again := isRequantised(t.tensor) && t.to.Kind() == tensorfs.KindBlock
+		if again {
+			x.requantise(t.tensor, t.to)
+		}
+		x.note(t.name, t.to, stored.Shape, t.exact || again)
+	}
+	return list, nil
+}
+
+// importanceError says why an importance matrix is not one of the model.
+type importanceError struct{ problem string }
+
+func (e *importanceError) Error() string { return e.problem }
+
+// WrongImportance says why the importance matrix cannot be used for a model, "" if it can, or if none is given.
+func WrongImportance(m *tensorfs.Model, opts Options) string {
+	if opts.Importance == nil || opts.Quantise == nil {
+		return ""
+	}
+	of := composed
+	if m.Layout == "gguf" {
+		of = stored
+	}
+	var wrong *importanceError
+	if _, err := of(m, opts); errors.As(err, &wrong) {
+		return wrong.problem
+	}
+	return "" // gguf/ gives the reason for any other error
+}
+
+// importanceOf returns the importance of the columns of a tensor, nil where none is known.
+func (x *fileTensors) importanceOf(t *fileTensor) (views.Importance, error) {
+	m, shape := x.opts.Importance, t.tensor.Numbers()
+	if m == nil || t.fixed || m.Values(t.name) == 0 {
+		return nil, nil
+	}
+	want := shape[len(shape)-1]
+	if len(shape) > 2 {
+		want *= shape[len(shape)-3]
+	}
+	switch n := m.Values(t.name); {
+	case n != want && t.name == "token_embd.weight":
+		return nil, nil
+	case n != want:
+		return nil, &importanceError{fmt.Sprintf("the importance matrix has %d values of %s, which needs %d: it is of another model", n, tensorfs.Quote(t.name), want)}
+	}
+	return func(first, n int64) ([]float32, error) { return m.Read(t.name, first, n) }, nil
+}
+
+// note counts a tensor of the file.
+func (x *fileTensors) note(name string, to tensorfs.DType, shape []int64, isExact bool) {
+	x.notes.Types[to.String()]++
+	if n, _ := tensorfs.Elements(shape); x.types[name] == "" && !isF32(name, len(shape)) {
+		if x.numbers == nil {
+			x.numbers = map[tensorfs.DType]int64{}
+		}
+		x.numbers[to] += n
+	}
+	if !isExact {
+		if x.rounded == nil {
+			x.rounded = map[string][]string{}
+		}
+		x.notes.Exact = false
+		x.rounded[to.String()] = append(x.rounded[to.String()], name)
+	}
+}
+
+// fileTypes are the values of general.file_type.
+var fileTypes = map[tensorfs.DType]uint32{
+	tensorfs.F32: 0, tensorfs.F16: 1, tensorfs.Q4_0: 2, tensorfs.Q4_1: 3, tensorfs.Q8_0: 7, tensorfs.Q5_0: 8, tensorfs.Q5_1: 9,
+	tensorfs.BF16: 32, tensorfs.MXFP4: 38, tensorfs.NVFP4: 39,
+}
+
+// most returns the type that most numbers of matrices have.
+func (x *fileTensors) most() (most tensorfs.DType) {
+	for _, t := range slices.Sorted(maps.Keys(x.numbers)) {
+		if x.numbers[t] > x.numbers[most] {
+			most = t
+		}
+	}
+	return most
+}
+
+// finish returns the tensors of the file, and what is said about all of them.
+func (x *fileTensors) finish(of preset.Model) ([]gguf.Stored, tensorNotes, error) {
+	if x.opts.Quantise != nil {
+		x.quantise(of)
+	}
+	list, err := x.encode()
+	if err != nil {
+		return nil, tensorNotes{}, err
+	}
+	x.notes.FileType = fileTypes[x.most()]
+	if x.opts.Quantise != nil {
+		x.notes.FileType = x.opts.Quantise.FileType
+	}
+	for _, of := range slices.Sorted(maps.Keys(x.requantised)) {
+		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors were requantised: %s", x.requantised[of], of))
+	}
+	for _, t := range slices.Sorted(maps.Keys(x.rounded)) {
+		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(x.rounded[t]), t, x.rounded[t][0]))
+	}
+	if n := len(x.kept); n > 0 {
+		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are quantised already and stay as they are, the first is %s", n, x.kept[0]))
+	}
+	return list, x.notes, nil
+}
