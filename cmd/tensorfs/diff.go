@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/compare"
 	"github.com/tensorfs/tensorfs/views/measure"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
 )
 
 type diffOptions struct {
@@ -62,7 +62,7 @@ type diffReport struct {
 	a, b    *tree.Tree
 	config  []configDiff
 	notes   []string
-	results []pair.Result
+	results []compare.Result
 	ranks   map[string]float64 // of the differences of matrices
 	width   int                // of the terminal
 }
@@ -82,8 +82,8 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	if o.opened != nil {
 		o.opened()
 	}
-	models := pair.Of(x.Model, y.Model)
-	config := diffConfig(x.Model, y.Model, slices.ContainsFunc(models.Pairs, func(p pair.Pair) bool {
+	models := compare.Of(x.Model, y.Model)
+	config := diffConfig(x.Model, y.Model, slices.ContainsFunc(models.Pairs, func(p compare.Pair) bool {
 		return slices.Contains(ropeTensors, p.Name) && p.A != nil && p.B != nil
 	}))
 	pairs := selected(models.Pairs, glob, x.Model, y.Model)
@@ -93,7 +93,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	var progress *bar
-	results, err := pair.Compare(ctx, pairs, pair.Options{
+	results, err := compare.Compare(ctx, pairs, compare.Options{
 		A: o.checked.Tree.Views, B: o.checked.Tree.Views, Tolerance: o.tolerance,
 		Progress: func(total int64) (add func(int64)) {
 			progress = progressLater(stderr, "diff", total)
@@ -119,14 +119,14 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 const mostRanked = 1 << 28
 
 // ranks finds the ranks of the differences of matrices that are different.
-func (o *diffOptions) ranks(ctx context.Context, results []pair.Result, progress func(total int64) func(int64)) (map[string]float64, error) {
-	var list []pair.Result
+func (o *diffOptions) ranks(ctx context.Context, results []compare.Result, progress func(total int64) func(int64)) (map[string]float64, error) {
+	var list []compare.Result
 	for _, x := range results {
-		if x.Status == pair.Different && x.Difference.Numbers && x.Difference.Odd == 0 && len(x.A.Numbers()) == 2 && slices.Min(x.A.Numbers()) > 1 {
+		if x.Status == compare.Different && x.Difference.Numbers && x.Difference.Odd == 0 && len(x.A.Numbers()) == 2 && slices.Min(x.A.Numbers()) > 1 {
 			list = append(list, x)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b pair.Result) int { return cmp.Compare(b.Difference.NMSE, a.Difference.NMSE) })
+	slices.SortStableFunc(list, func(a, b compare.Result) int { return cmp.Compare(b.Difference.NMSE, a.Difference.NMSE) })
 	left := int64(mostRanked)
 	var ranked []measure.Ranked
 	for _, x := range list {
@@ -151,7 +151,7 @@ func (o *diffOptions) ranks(ctx context.Context, results []pair.Result, progress
 
 // selected are the pairs whose name matches: the canonical one, one of the models' own or,
 // where none of these does, another one that Hugging Face or GGUF has.
-func selected(all []pair.Pair, glob string, models ...*tensorfs.Model) (pairs []pair.Pair) {
+func selected(all []compare.Pair, glob string, models ...*tensorfs.Model) (pairs []compare.Pair) {
 	for _, p := range all {
 		ok, _ := matchGlob(glob, p.Name)
 		for _, t := range []*tensorfs.Tensor{p.A, p.B} {
@@ -172,12 +172,12 @@ func selected(all []pair.Pair, glob string, models ...*tensorfs.Model) (pairs []
 			found[t.Weight()] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(p pair.Pair) bool { return !found[p.Name] })
+	return slices.DeleteFunc(slices.Clone(all), func(p compare.Pair) bool { return !found[p.Name] })
 }
 
 // equal reports whether both models have the same tensors with the same values.
 func (r *diffReport) equal() bool {
-	return !slices.ContainsFunc(r.results, func(x pair.Result) bool { return x.Status != pair.Equal })
+	return !slices.ContainsFunc(r.results, func(x compare.Result) bool { return x.Status != compare.Equal })
 }
 
 // configDiff is a field that differs; a value is nil where a model does not say.
@@ -229,13 +229,13 @@ func diffConfig(a, b *tensorfs.Model, ropeCompared bool) []configDiff {
 
 // diffJSON is the report for programs.
 type diffJSON struct {
-	Equal   bool                `json:"equal"`
-	A       diffModel           `json:"a"`
-	B       diffModel           `json:"b"`
-	Summary map[pair.Status]int `json:"summary"`
-	Config  []configDiff        `json:"config"`
-	Notes   []string            `json:"notes"`
-	Tensors []diffTensor        `json:"tensors"`
+	Equal   bool                   `json:"equal"`
+	A       diffModel              `json:"a"`
+	B       diffModel              `json:"b"`
+	Summary map[compare.Status]int `json:"summary"`
+	Config  []configDiff           `json:"config"`
+	Notes   []string               `json:"notes"`
+	Tensors []diffTensor           `json:"tensors"`
 }
 
 type diffModel struct {
@@ -247,12 +247,12 @@ type diffModel struct {
 
 // diffTensor is one name. Figures are absent where no numbers were compared.
 type diffTensor struct {
-	Name      string      `json:"name"`
-	Status    pair.Status `json:"status"`
-	A         *tensorJSON `json:"a,omitempty"`
-	B         *tensorJSON `json:"b,omitempty"`
-	Reason    string      `json:"reason,omitempty"`
-	Tolerance float64     `json:"tolerance,omitempty"`
+	Name      string         `json:"name"`
+	Status    compare.Status `json:"status"`
+	A         *tensorJSON    `json:"a,omitempty"`
+	B         *tensorJSON    `json:"b,omitempty"`
+	Reason    string         `json:"reason,omitempty"`
+	Tolerance float64        `json:"tolerance,omitempty"`
 	*diffFigures
 }
 
@@ -292,7 +292,7 @@ func (r *diffReport) json() diffJSON {
 		return diffModel{withAdapters(t.Model.Path, t.Model), t.Model.Format, t.Model.Architecture, t.Model.Layout}
 	}
 	out := diffJSON{
-		Equal: r.equal(), A: model(r.a), B: model(r.b), Summary: map[pair.Status]int{}, Config: r.config,
+		Equal: r.equal(), A: model(r.a), B: model(r.b), Summary: map[compare.Status]int{}, Config: r.config,
 		Notes: append([]string{}, r.notes...), Tensors: []diffTensor{},
 	}
 	for _, status := range diffStatuses {
@@ -310,7 +310,7 @@ func (r *diffReport) json() diffJSON {
 }
 
 // badness orders results of numbers: the greater, the worse.
-func badness(r pair.Result) float64 {
+func badness(r compare.Result) float64 {
 	switch d := r.Difference; {
 	case !d.Numbers || d.Odd > 0 || math.IsNaN(d.NMSE):
 		return math.Inf(1)

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/compare"
 	"github.com/tensorfs/tensorfs/internal/report"
 	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views/measure"
-	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
 )
 
 // gridStep is a character of the grid, for relative changes up to a size.
@@ -31,13 +31,13 @@ const gridOdd = "?"
 // prints nothing of models that have no layers, or do not differ in them.
 func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 	var names []string
-	cells := map[report.Place]pair.Result{}
+	cells := map[report.Place]compare.Result{}
 	differs := false
 	for _, x := range r.results {
 		names = append(names, x.Name)
 		p := report.PlaceOf(x.Name)
 		cells[p] = x
-		differs = differs || p.Layer >= 0 && x.Status != pair.Equal
+		differs = differs || p.Layer >= 0 && x.Status != compare.Equal
 	}
 	g := report.NewGrid(names)
 	widest := 0
@@ -71,7 +71,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 			switch v := x.Difference.Relative(); {
 			case !ok:
 				row.WriteByte(' ')
-			case x.Status == pair.Equal:
+			case x.Status == compare.Equal:
 				row.WriteString(mark(gridSteps[0]))
 			case math.IsNaN(v):
 				row.WriteString(gridOdd)
@@ -79,7 +79,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 				i, _ := slices.BinarySearchFunc(gridSteps, v, func(s gridStep, v float64) int { return cmp.Compare(s.most, v) })
 				row.WriteString(mark(gridSteps[min(max(i, 1), len(gridSteps)-1)]))
 			}
-			all = all && (!ok || x.Status == pair.Equal)
+			all = all && (!ok || x.Status == compare.Equal)
 		}
 		if all {
 			equal++
@@ -107,7 +107,7 @@ func (r *diffReport) roles(w io.Writer, width int) {
 	of := map[string]*role{}
 	for _, x := range r.results {
 		p := report.PlaceOf(x.Name)
-		if p.Layer < 0 || x.Status == pair.Equal || !x.Difference.Numbers {
+		if p.Layer < 0 || x.Status == compare.Equal || !x.Difference.Numbers {
 			continue
 		}
 		y := of[p.Kind]
@@ -140,7 +140,7 @@ func (r *diffReport) roles(w io.Writer, width int) {
 func (r *diffReport) layers(w io.Writer, width int) {
 	most := map[int]float64{}
 	for _, x := range r.results {
-		if p := report.PlaceOf(x.Name); p.Layer >= 0 && x.Status != pair.Equal && x.Difference.Numbers {
+		if p := report.PlaceOf(x.Name); p.Layer >= 0 && x.Status != compare.Equal && x.Difference.Numbers {
 			most[p.Layer] = max(most[p.Layer], x.Difference.Relative())
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/compare"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/term"
-	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
 )
 
 const (
@@ -25,18 +25,18 @@ const (
 // diffStatuses are the sections of a report, the worst first, and equal, which has
 // none.
 var diffStatuses = []struct {
-	is     pair.Status
+	is     compare.Status
 	title  string
 	colour term.Colour
 	head   []string
-	row    func(d *diffReport, r pair.Result) tableRow // without the name
+	row    func(d *diffReport, r compare.Result) tableRow // without the name
 }{
-	{pair.Different, "different", term.Warning, figureHead, (*diffReport).figures},
-	{pair.Shape, "of another shape", term.Warning, []string{"A", "B"}, func(_ *diffReport, r pair.Result) tableRow { return tableRow{cells: []string{shape(r.A), shape(r.B)}} }},
-	{pair.OnlyA, "only in A", term.Warning, storedHead, func(_ *diffReport, r pair.Result) tableRow { return storedAs(r.A) }},
-	{pair.OnlyB, "only in B", term.Warning, storedHead, func(_ *diffReport, r pair.Result) tableRow { return storedAs(r.B) }},
-	{pair.Close, "close", "", figureHead, (*diffReport).figures},
-	{pair.Equal, "equal", term.Good, nil, nil},
+	{compare.Different, "different", term.Warning, figureHead, (*diffReport).figures},
+	{compare.Shape, "of another shape", term.Warning, []string{"A", "B"}, func(_ *diffReport, r compare.Result) tableRow { return tableRow{cells: []string{shape(r.A), shape(r.B)}} }},
+	{compare.OnlyA, "only in A", term.Warning, storedHead, func(_ *diffReport, r compare.Result) tableRow { return storedAs(r.A) }},
+	{compare.OnlyB, "only in B", term.Warning, storedHead, func(_ *diffReport, r compare.Result) tableRow { return storedAs(r.B) }},
+	{compare.Close, "close", "", figureHead, (*diffReport).figures},
+	{compare.Equal, "equal", term.Good, nil, nil},
 }
 
 var (
@@ -65,7 +65,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 	}
 	r.grid(w, width, term.UTF8())
 	r.roles(w, width)
-	sections := map[pair.Status][]pair.Result{}
+	sections := map[compare.Status][]compare.Result{}
 	for _, x := range r.results {
 		sections[x.Status] = append(sections[x.Status], x)
 	}
@@ -80,7 +80,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 		if s.row == nil || len(list) == 0 {
 			continue
 		}
-		slices.SortFunc(list, func(a, b pair.Result) int {
+		slices.SortFunc(list, func(a, b compare.Result) int {
 			return cmp.Or(cmp.Compare(badness(b), badness(a)), near.Compare(a.Name, b.Name))
 		})
 		fmt.Fprintln(w)
@@ -105,10 +105,10 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 		left, parts = left-n, parts-1
 	}
 	fmt.Fprintln(w)
-	r.types(w, sections[pair.Equal])
+	r.types(w, sections[compare.Equal])
 	var counts []string
 	for _, s := range slices.Backward(diffStatuses) {
-		if n := len(sections[s.is]); n > 0 || s.is == pair.Equal {
+		if n := len(sections[s.is]); n > 0 || s.is == compare.Equal {
 			counts = append(counts, fmt.Sprintf("%d %s", n, s.title))
 		}
 	}
@@ -121,7 +121,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 }
 
 // types notes tensors that are equal and of other types.
-func (r *diffReport) types(w io.Writer, equal []pair.Result) {
+func (r *diffReport) types(w io.Writer, equal []compare.Result) {
 	count := map[string]int{}
 	for _, x := range equal {
 		if a, b := briefType(x.A), briefType(x.B); a != b {
@@ -134,7 +134,7 @@ func (r *diffReport) types(w io.Writer, equal []pair.Result) {
 }
 
 // figures is the row of a tensor whose values differ.
-func (d *diffReport) figures(r pair.Result) tableRow {
+func (d *diffReport) figures(r compare.Result) tableRow {
 	types := briefType(r.A)
 	if b := briefType(r.B); b != types {
 		types += " " + b

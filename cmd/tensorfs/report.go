@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/compare"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/report"
 	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
 )
 
 type reportOptions struct {
@@ -205,8 +205,8 @@ func (o *reportOptions) look(ctx context.Context, t, other *tree.Tree, progress 
 		}
 		return report.Make(ctx, list, progress(total))
 	}
-	models := pair.Of(t.Model, other.Model)
-	results, err := pair.Compare(ctx, models.Pairs, pair.Options{A: o.checked.Tree.Views, B: o.checked.Tree.Views, Progress: progress})
+	models := compare.Of(t.Model, other.Model)
+	results, err := compare.Compare(ctx, models.Pairs, compare.Options{A: o.checked.Tree.Views, B: o.checked.Tree.Views, Progress: progress})
 	if err != nil {
 		return nil, err
 	}
@@ -217,8 +217,8 @@ func (o *reportOptions) look(ctx context.Context, t, other *tree.Tree, progress 
 			first = x.B
 		}
 		n := add(first, x.Name)
-		n.Compared, n.OnlyThis, n.OnlyOther = true, x.Status == pair.OnlyA, x.Status == pair.OnlyB
-		if x.Status == pair.Equal || x.Status == pair.Close || x.Status == pair.Different {
+		n.Compared, n.OnlyThis, n.OnlyOther = true, x.Status == compare.OnlyA, x.Status == compare.OnlyB
+		if x.Status == compare.Equal || x.Status == compare.Close || x.Status == compare.Different {
 			n.Changed = &x.Difference
 			n.Other = encoded(x.B, o.checked.Tree.Views)
 		}

@@ -14,11 +14,11 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/config"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/compare"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
-	"github.com/tensorfs/tensorfs/views/tree/whole/pair"
 )
 
 // hostileNumbers stand in for each number of a config in turn. What is as long as
@@ -155,7 +155,7 @@ func TestNumbersOfMetadata(t *testing.T) {
 					}, nil, 0)
 				})
 				if strings.HasPrefix(e.Key, "llama.") {
-					holdCost(t, what+" in pairs", 1<<20, func() { pair.Of(m, hf) })
+					holdCost(t, what+" in pairs", 1<<20, func() { compare.Of(m, hf) })
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-// Package pair finds the tensors of two models that belong together, and compares
+// Package compare finds the tensors of two models that belong together, and compares
 // them.
 //
 //	A  Hugging Face   q_proj.weight --moved--> layers.0.attention.q.weight --+
@@ -13,4 +13,4 @@
 // or stacked and the other in parts is joined for the comparison.
 //
 // Nothing is guessed: what does not pair is given as a tensor of one model alone.
-package pair
+package compare

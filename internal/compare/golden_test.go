@@ -1,4 +1,4 @@
-package pair
+package compare
 
 import (
 	"os"
@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-const testdata = "../../../../testdata"
+const testdata = "../../testdata"
 
 // write writes the files of a whole model, and opens them as a model of their own.
 func write(t testing.TB, f *convert.Files) *tensorfs.Model {
