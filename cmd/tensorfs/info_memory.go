@@ -11,9 +11,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/memory"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole/memory"
 )
 
 // memoryFlags say for which context info counts the memory that a model takes.

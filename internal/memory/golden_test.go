@@ -19,7 +19,7 @@ import (
 )
 
 // golden is testdata/memory.
-const golden = "../../../../testdata/memory"
+const golden = "../../testdata/memory"
 
 // tsv returns the rows of a table, by the names in its first line.
 func tsv(t *testing.T, name string) (rows []map[string]string) {
