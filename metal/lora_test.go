@@ -11,10 +11,10 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	merge "github.com/tensorfs/tensorfs/formats/models/merged"
 	"github.com/tensorfs/tensorfs/metal"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/lora"
-	merge "github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
 const (

@@ -10,13 +10,13 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/formats/models/merged"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/views/lora"
 	"github.com/tensorfs/tensorfs/views/tree"
-	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
 // Model is a model that is open, with everything that was asked of it.

@@ -126,7 +126,7 @@ func Open(ctx context.Context, name string) (*tensorfs.Model, error) {
 //
 // Names that begin with hf: and ollama: are looked up on this machine first. Open reads
 // headers; tensors are fetched through the cache when they are read. To open recipes of
-// merges, use OpenPath of views/tree/whole/merged with [Client.Formats]. ctx ends the
+// merges, use OpenPath of formats/models/merged with [Client.Formats]. ctx ends the
 // requests that find the model, but not reads of the open model. The error is
 // fs.ErrNotExist if there is no such model, and fs.ErrPermission if it may not be read, as
 // far as the server tells the two apart. It is one line without secrets.

@@ -88,7 +88,7 @@ var rules = map[string]rule{
 	"formats/hub":                        {"root internal/environ internal/source internal/near formats/pick", "", "it finds the files of a name; which format they have, formats finds out"},
 	"formats":                            {"root internal/environ internal/source internal/near internal/rescue formats/adapter formats/pick formats/hub formats/foreign formats/gguf formats/safetensors formats/hf formats/ollama formats/exported", "internal/testing/testmodel internal/testing/memory internal/testing/testhub internal/cache internal/web internal/remote internal/remote/hub internal/remote/ollama views", "it only chooses a parser"},
 	"formats/remote":                     {"root internal/conceal internal/environ internal/source internal/cache internal/web internal/remote internal/remote/hub internal/remote/ollama internal/remote/oci internal/remote/s3 internal/remote/plain formats formats/hub formats/pick formats/ollama", "internal/testing/testhub internal/testing/testmodel internal/testing/testweb views", "it introduces protocols, connections and the cache to formats, for programs and commands; what a model is and how it is shown is not its business"},
-	"formats/models":                     {"root internal/conceal internal/near internal/rescue internal/source formats formats/imatrix formats/library formats/ollama formats/pick views views/lora views/tree internal/convert internal/convert/hf internal/convert/preset views/tree/whole/merged", "all", "it opens a model with what users ask of it, for every program; which servers there are, and how flags are written, it is told"},
+	"formats/models":                     {"root internal/conceal internal/near internal/rescue internal/source formats formats/imatrix formats/library formats/ollama formats/pick views views/lora views/tree internal/convert internal/convert/hf internal/convert/preset formats/models/merged", "all", "it opens a model with what users ask of it, for every program; which servers there are, and how flags are written, it is told"},
 	"views":                              {"root views/kernel", "internal/source internal/testing/testmodel internal/testing/datatest", "views compose Data; one that knew a format or opened a file would be a parser"},
 	"internal/nfsstate":                  {"root", "internal/testing/testnfs", "it finds servers by the files that they leave; what they serve and where it is mounted is for others"},
 	"internal/mounts":                    {"root internal/nfsstate", "internal/testing/testnfs", "it asks and tells the kernel about mounts, whatever is mounted and whoever serves it"},
@@ -98,7 +98,7 @@ var rules = map[string]rule{
 	"internal/loopback":                  {"root internal/nfsstate internal/mounts internal/memlimit", "internal/testing/testnfs", "it mounts what its caller serves, whatever that is"},
 	"fs":                                 {"root internal/erofs internal/mounts internal/memlimit", "internal/nfsstate internal/source internal/testing/testmodel internal/testing/testmount internal/testing/testwatch", "the file system serves names and Data and knows nothing of models"},
 	"views/mix":                          {"root views views/kernel", "formats internal/testing/testturn", "it computes numbers of tensors, whatever models they are of and whoever names them"},
-	"views/tree/whole/merged":            {"root internal/jsonobj internal/source formats formats/hub formats/recipe formats/safetensors views views/lora views/mix internal/convert internal/convert/hf", "all", "it opens a recipe as a directory of models; how that is shown is views/tree's business"},
+	"formats/models/merged":              {"root internal/jsonobj internal/source formats formats/hub formats/recipe formats/safetensors views views/lora views/mix internal/convert internal/convert/hf", "all", "it opens a recipe as a directory of models; how that is shown is views/tree's business"},
 	"internal/compare":                   {"root internal/convert internal/convert/hf views views/arrange views/measure", "all", "it finds what belongs together in two models; what to say of it is for commands"},
 	"internal/convert/layout":            {"root formats/architectures formats/names views views/arrange", "all", "it moves tensors from one layout to another; what files say of models, and what types files have, it is told"},
 	"internal/convert/internal/settings": {"root internal/jsonobj internal/source formats/architectures formats/tokenizer internal/convert/layout", "all", "it says in one format what a model says of itself in another; of tensors it knows shapes and what scales rotary embeddings"},
@@ -160,7 +160,7 @@ var standard = []struct {
 	why   string
 }{
 	{"os path/filepath io/ioutil golang.org/x/sys/unix", func(dir string) bool {
-		return dir == "formats" || strings.HasPrefix(dir, "formats/") && dir != "formats/library" && dir != "formats/models" && dir != "formats/remote"
+		return dir == "formats" || strings.HasPrefix(dir, "formats/") && dir != "formats/library" && dir != "formats/models" && dir != "formats/models/merged" && dir != "formats/remote"
 	},
 		"a parser reads what internal/source opens, wherever it is; a path of this machine is internal/source's"},
 }

@@ -153,7 +153,7 @@ var pathUses = map[string]struct {
 
 	"metal/system_linux.go os.ReadFile": {1, systemFile},
 
-	"views/tree/whole/merged/path.go source.ReadRegular": {1, anywhereOnly},
+	"formats/models/merged/path.go source.ReadRegular": {1, anywhereOnly},
 }
 
 // pathCalls counts the calls of a file's code of functions of byPath.

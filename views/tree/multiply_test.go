@@ -23,11 +23,11 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/imatrix"
+	"github.com/tensorfs/tensorfs/formats/models/merged"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/lora"
-	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
 // What the worst text may cost: seconds of a processor for each megabyte of a model's files and

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/models/merged"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
@@ -19,7 +20,6 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/lora"
-	"github.com/tensorfs/tensorfs/views/tree/whole/merged"
 )
 
 // models writes n models that differ a little into a directory: "0", "1" and so on, and the
