@@ -31,9 +31,9 @@ const everyTest = "internal/testing/testlimit"
 var rules = map[string]rule{
 	".": {"", "internal/testing/datatest formats views", "the vocabulary is what all others share: what it imported, everything would depend on"},
 
-	"internal/readahead":                 {"", "", "it knows reads and no files, so that local and remote files may use it"},
-	"internal/direct":                    {"", "", "it reads any open file, and knows neither what is in it nor whether it changed"},
-	"internal/source":                    {"root internal/direct internal/readahead", "internal/testing/memory internal/testing/testmount internal/testing/testwatch", "files are Data and know nothing of what is in them"},
+	"internal/source/readahead":          {"", "", "it knows reads and no files, so that local and remote files may use it"},
+	"internal/source/direct":             {"", "", "it reads any open file, and knows neither what is in it nor whether it changed"},
+	"internal/source":                    {"root internal/source/direct internal/source/readahead", "internal/testing/memory internal/testing/testmount internal/testing/testwatch", "files are Data and know nothing of what is in them"},
 	"internal/environ":                   {"root internal/source", "", "it reads settings, whoever needs them"},
 	"internal/testing/memory":            {"root internal/source", "", "files in memory, for tests of parsers"},
 	"internal/parallel":                  {"internal/rescue", "", "it runs functions, whatever they do"},
@@ -41,7 +41,7 @@ var rules = map[string]rule{
 	"internal/rescue":                    {"root", "", "it makes errors of panics, whatever panicked"},
 	"internal/conceal":                   {"", "", "it changes texts, whoever shows them"},
 	"internal/near":                      {"root", "", "it compares and lists names, whatever they are of"},
-	"internal/web":                       {"root internal/conceal internal/readahead internal/source internal/cache", "internal/testing/datatest", "it reads files of servers, whatever protocol names them and whatever is in them"},
+	"internal/web":                       {"root internal/conceal internal/source/readahead internal/source internal/cache", "internal/testing/datatest", "it reads files of servers, whatever protocol names them and whatever is in them"},
 	"internal/remote":                    {"root internal/opendir internal/parallel internal/source internal/cache internal/web formats/gguf", "", "it lists files of servers for parsers, and knows no protocol; of models it knows how the files of a split one are called"},
 	"internal/remote/hub":                {"root internal/environ internal/opendir internal/source internal/cache internal/web internal/remote", "internal/testing/testhub internal/testing/testremote", "it knows the Hub, and not what is in the files that it lists"},
 	"internal/remote/ollama":             {"root internal/cache internal/web internal/remote internal/remote/hub formats/ollama", "internal/testing/testhub internal/testing/testremote", "it lists a registry's blobs as a store of Ollama, whose names and manifests formats/ollama knows; the Hub is one of the registries, and has a token"},

@@ -26,7 +26,7 @@ var byPath = map[string]string{
 
 // strangers are the directories, and all below, whose packages serve what others made: models,
 // exports, recipes, adapters, stores of other users, attributes of volumes.
-var strangers = []string{"formats", "views", "fs", "metal", "internal/source", "internal/environ", "internal/export", "internal/stores", "internal/mounts", "cmd/tensorfs", "cmd/tensorfs-csi"}
+var strangers = []string{"formats", "views", "fs", "metal", "internal/source", "internal/environ", "internal/convert", "internal/compare", "internal/memory", "internal/export", "internal/stores", "internal/mounts", "cmd/tensorfs", "cmd/tensorfs-csi"}
 
 // Reasons of more than one exception.
 const (
@@ -138,6 +138,7 @@ var pathUses = map[string]struct {
 	"internal/environ/huggingface.go source.ReadRegular": {1, ownSettings},
 	"internal/environ/lmstudio.go source.ReadRegular":    {2, ownSettings},
 	"internal/environ/lmstudio.go os.ReadDir":            {2, "the user's own store, for completion"},
+	"internal/source/direct/read_linux.go unix.Open":     {1, "it is a handle, by its name in /proc/self/fd"},
 	"internal/source/local.go filepath.EvalSymlinks":     {1, "it is Abs"},
 	"internal/source/local.go os.Stat":                   {1, "it is HasDir, which tells only whether a directory is there"},
 	"internal/source/mapped.go os.OpenFile":              {1, "it is Map"},

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/direct"
-	"github.com/tensorfs/tensorfs/internal/readahead"
+	"github.com/tensorfs/tensorfs/internal/source/direct"
+	"github.com/tensorfs/tensorfs/internal/source/readahead"
 	"golang.org/x/sys/unix"
 )
 

@@ -1,8 +1,8 @@
 package source
 
 import (
-	"github.com/tensorfs/tensorfs/internal/direct"
-	"github.com/tensorfs/tensorfs/internal/readahead"
+	"github.com/tensorfs/tensorfs/internal/source/direct"
+	"github.com/tensorfs/tensorfs/internal/source/readahead"
 )
 
 // streams has the memory for readers that go on through files of this machine.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/direct"
+	"github.com/tensorfs/tensorfs/internal/source/direct"
 	"github.com/tensorfs/tensorfs/internal/testing/testmount"
 	"golang.org/x/sys/unix"
 )

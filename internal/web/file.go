@@ -13,8 +13,8 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
-	"github.com/tensorfs/tensorfs/internal/readahead"
 	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/source/readahead"
 )
 
 const (

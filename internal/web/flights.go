@@ -9,7 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
-	"github.com/tensorfs/tensorfs/internal/readahead"
+	"github.com/tensorfs/tensorfs/internal/source/readahead"
 )
 
 // flight is a range that is being fetched, or did not come of late.
