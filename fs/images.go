@@ -9,7 +9,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/erofs"
+	"github.com/tensorfs/tensorfs/fs/internal/erofs"
 )
 
 // minImaged is the smallest file that is worth an image: smaller ones are read in a

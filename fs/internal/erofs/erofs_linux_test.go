@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/erofs"
+	"github.com/tensorfs/tensorfs/fs/internal/erofs"
 	"golang.org/x/sys/unix"
 )
 
