@@ -32,7 +32,9 @@ var diffStatuses = []struct {
 	row    func(d *diffReport, r compare.Result) tableRow // without the name
 }{
 	{compare.Different, "different", term.Warning, figureHead, (*diffReport).figures},
-	{compare.Shape, "of another shape", term.Warning, []string{"A", "B"}, func(_ *diffReport, r compare.Result) tableRow { return tableRow{cells: []string{shape(r.A), shape(r.B)}} }},
+	{compare.Shape, "of another shape", term.Warning, []string{"A", "B"}, func(_ *diffReport, r compare.Result) tableRow {
+		return tableRow{cells: []string{shape(r.A), shape(r.B)}}
+	}},
 	{compare.OnlyA, "only in A", term.Warning, storedHead, func(_ *diffReport, r compare.Result) tableRow { return storedAs(r.A) }},
 	{compare.OnlyB, "only in B", term.Warning, storedHead, func(_ *diffReport, r compare.Result) tableRow { return storedAs(r.B) }},
 	{compare.Close, "close", "", figureHead, (*diffReport).figures},
