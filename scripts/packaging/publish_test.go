@@ -127,3 +127,30 @@ func TestReleaseKeepsFiles(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// TestSourceSize: what everybody fetches who builds from sources is small. The data of the tests, most of the
+// repository's bytes, is in a module of its own and left out of archives by .gitattributes.
+func TestSourceSize(t *testing.T) {
+	c := exec.Command("git", "ls-files", "-z", "--", ".", ":(exclude,attr:export-ignore)")
+	c.Dir = "../.."
+	out, err := c.Output()
+	if err != nil {
+		t.Skipf("NOT TESTED: git knows no files here: %v", err)
+	}
+	var size int64
+	var data []string
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if st, err := os.Lstat(filepath.Join("../..", name)); err == nil {
+			size += st.Size()
+		}
+		if strings.HasPrefix(name, "testdata/") {
+			data = append(data, name)
+		}
+	}
+	if want := "testdata/gguf/kv.gguf testdata/gguf/llama-xs.q8_0.gguf testdata/go.mod"; strings.Join(data, " ") != want {
+		t.Errorf("of testdata it has %q, want %s", data, want)
+	}
+	if size > 14e6 {
+		t.Errorf("the sources have %d bytes", size)
+	}
+}
