@@ -15,6 +15,8 @@ from typing import Any, Union
 
 from ._lib import Error, path
 
+DISTRIBUTION = "tensorfs-models"  # what pip calls this package: on PyPI, tensorfs is another project
+
 
 def program() -> str:
     """Where the command is: installed with this package, beside this Python, or on the PATH."""
@@ -29,7 +31,7 @@ def program() -> str:
 
 def _recorded(packages: Path) -> list[Path]:
     """Where pip noted that it put the command, with --user and --prefix too."""
-    found = [d.locate_file(f) for d in distributions(name="tensorfs", path=[str(packages)]) for f in d.files or () if f.name == "tensorfs" and "bin" in f.parts]
+    found = [d.locate_file(f) for d in distributions(name=DISTRIBUTION, path=[str(packages)]) for f in d.files or () if f.name == "tensorfs" and "bin" in f.parts]
     return [Path(os.path.normpath(p)) for p in found]
 
 

@@ -158,9 +158,10 @@ def test_program_of_the_package(tmp_path, where):
     command.parent.mkdir(parents=True)
     command.write_text('#!/bin/sh\necho "this one $1"\n')
     command.chmod(0o755)
-    (packages / "tensorfs-0.1.0.dist-info").mkdir()
-    (packages / "tensorfs-0.1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: tensorfs\nVersion: 0.1.0\n")
-    (packages / "tensorfs-0.1.0.dist-info/RECORD").write_text("../../bin/tensorfs,,\n" if where == "bin" else f"{where}/tensorfs,,\n")
+    info = packages / "tensorfs_models-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tensorfs-models\nVersion: 0.1.0\n")
+    (info / "RECORD").write_text("../../bin/tensorfs,,\n" if where == "bin" else f"{where}/tensorfs,,\n")
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TENSORFS", "PYTHONPATH", "LD_PRELOAD"))} | {"PATH": "/usr/bin:/bin"}
     env["PYTHONPATH"] = str(packages)
     done = subprocess.run([sys.executable, "-m", "tensorfs", "x"], capture_output=True, text=True, env=env)

@@ -37,7 +37,7 @@ publishing() {
     "GitHub release" "gh release create $go_version --verify-tag --title 'tensorfs $VERSION' --notes 'https://github.com/tensorfs/tensorfs/blob/$go_version/CHANGELOG.md' \$(find $dist -maxdepth 1 -type f)"
     try_assets
     "PyPI" "python3 -m twine upload $dist/*.whl"
-    "\$(twine) -m twine check --strict $dist/*.whl"
+    "\$(twine) -m twine check --strict $dist/*.whl && try_name $dist/*.whl"
     "Homebrew tap" "git clone -q git@github.com:tensorfs/homebrew-tap tap && $tap"
     "try_formula && git init -q --bare origin && git clone -q origin tap && $tap"
     "images" "$(printf "$images" '' docker://ghcr.io/tensorfs/)"
@@ -71,6 +71,19 @@ try_formula() {
   archive=$(sed -n 's,^ *url ".*/\(.*\)"$,\1,p' "$dist/tensorfs.rb")
   [ "$(sed -n 's/^ *sha256 "\(.*\)"$/\1/p' "$dist/tensorfs.rb")" = "$(sha256sum <"$dist/$archive" | cut -d ' ' -f 1)" ] || { echo "the formula has another digest than $archive"; return 1; }
   if command -v ruby >/dev/null; then ruby -c "$dist/tensorfs.rb" >/dev/null; fi
+}
+
+# try_name asks PyPI whether the wheels' name is free or this project's.
+try_name() { # WHEEL...
+  local name status
+  name=$(basename "$1")
+  name=${name%%-*}
+  status=$(curl --silent --location --max-time 60 --output json --write-out '%{http_code}' "https://pypi.org/pypi/$name/json" || true)
+  case $status in
+    404) ;;
+    200) grep -q '"https://github.com/tensorfs/tensorfs"' json || { echo "on PyPI $name is another project: change DISTRIBUTION in python/tensorfs/_program.py"; return 1; } ;;
+    *) cannot "PyPI does not say whether the name $name is free" ;;
+  esac
 }
 
 # twine prints a Python that has twine, which it fetches from PyPI first.

@@ -84,6 +84,7 @@ func TestPublish(t *testing.T) {
 	const formula = "  url \"https://example.org/v0.1.0/tensorfs-0.1.0.tar.gz\"\n  sha256 \"$(sha256sum <tensorfs-0.1.0.tar.gz | cut -d ' ' -f 1)\"\n"
 	const made = "dist=$PWD work=$PWD/.work VERSION=0.1.0 go_version=v0.1.0; echo sources >tensorfs-0.1.0.tar.gz; cat >tensorfs.rb <<END\n" + formula + "END\n" +
 		"sha256sum tensorfs* >SHA256SUMS; mkdir .work; "
+	const answers = "curl() { echo -n "
 	for _, c := range []struct{ name, before, ask, want string }{
 		{"files", "", "try_assets", ""},
 		{"changed", "echo >>tensorfs.rb; ", "try_assets", "tensorfs.rb: FAILED"},
@@ -91,6 +92,10 @@ func TestPublish(t *testing.T) {
 		{"name that GitHub changes", "echo >tensorfs_0.1.0~rc1_amd64.deb; ", "try_assets", "GitHub would store these under other names: tensorfs_0.1.0~rc1_amd64.deb"},
 		{"formula", "", "try_formula", ""},
 		{"formula of another archive", "echo more >>tensorfs-0.1.0.tar.gz; ", "try_formula", "another digest than tensorfs-0.1.0.tar.gz"},
+		{"free name", answers + "404; }; ", "try_name tensorfs_models-0.1.0-py3-none-any.whl", ""},
+		{"own name", "echo '{\"Source\":\"https://github.com/tensorfs/tensorfs\"}' >json; " + answers + "200; }; ", "try_name tensorfs_models-0.1.0-py3-none-any.whl", ""},
+		{"name of another project", "echo '{}' >json; " + answers + "200; }; ", "try_name tensorfs-0.1.0-py3-none-any.whl", "on PyPI tensorfs is another project"},
+		{"no network", answers + "000; return 6; }; ", "try_name tensorfs_models-0.1.0-py3-none-any.whl", "PyPI does not say"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := shell(t, t.TempDir(), made+c.before+c.ask)
@@ -99,7 +104,7 @@ func TestPublish(t *testing.T) {
 			}
 		})
 	}
-	got, err := shell(t, t.TempDir(), made+"try_module() { :; }; twine() { echo true; }; skopeo() { echo no such archive; return 1; }; publish try")
+	got, err := shell(t, t.TempDir(), made+"try_module() { :; }; twine() { echo true; }; try_name() { :; }; skopeo() { echo no such archive; return 1; }; publish try")
 	if err == nil {
 		t.Error("it succeeds with images that cannot be copied")
 	}

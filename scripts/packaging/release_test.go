@@ -36,7 +36,7 @@ var kinds = []struct {
 	{"tensorfs_*.deb", tryPackage(undeb)},
 	{"tensorfs_*.apk", tryPackage(untar)}, // three streams of gzip, one after the other
 	{"tensorfs-*.rpm", tryPackage(unrpm)},
-	{"tensorfs-*.whl", tryWheel},
+	{"tensorfs_models-*.whl", tryWheel},
 	{"tensorfs-csi-*-image.tar", tryImage("tensorfs-csi")},
 	{"tensorfs-*-image.tar", tryImage("tensorfs")},
 	{"tensorfs-*.cdx.json", tryParts},
@@ -60,7 +60,7 @@ func TestRelease(t *testing.T) {
 		t.Skip("NOT TESTED: releases, which are built on Linux")
 	}
 	dist := t.TempDir()
-	write(t, filepath.Join(dist, "tensorfs-0.0.1-py3-none-any.whl"), "scripts/wheel was here")
+	write(t, filepath.Join(dist, "tensorfs_models-0.0.1-py3-none-any.whl"), "scripts/wheel was here")
 	write(t, filepath.Join(dist, "goproxy", "old.zip"), "a release was interrupted")
 	c := exec.Command("../release", "--check", "--trial", version)
 	c.Env = append(os.Environ(), "DIST="+dist)
