@@ -170,12 +170,12 @@ func classAndTypes(config map[string]any) string {
 func goldenDirs(t *testing.T) map[string]string {
 	t.Helper()
 	golden := map[string]string{}
-	for _, root := range []string{"architectures", "whole-gguf"} {
+	for _, root := range []string{"architectures", "whole-gguf", "published"} {
 		files, _ := filepath.Glob(filepath.Join(testdata, root, "*", "config.json"))
 		for _, file := range files {
 			dir := filepath.Dir(file)
 			golden[filepath.Base(dir)] = dir
-			if strings.HasPrefix(filepath.Base(dir), "mlx-") {
+			if root == "published" || strings.HasPrefix(filepath.Base(dir), "mlx-") { // by name only
 				continue
 			}
 			var config map[string]any

@@ -100,6 +100,16 @@ func TestNoTensors(t *testing.T) {
 		{"no shared experts", "deepseek3", func(t *testing.T, s *sampleModel) { s.set(t, `"n_shared_experts": 1`, `"n_shared_experts": 0`) }, "n_shared_experts"},
 		{"short list of factors", "phi3", func(t *testing.T, s *sampleModel) { s.set(t, `"long_factor": [`, `"long_factor": [1.0, `) }, "long_factor"},
 		{"no list of factors", "phi3", func(t *testing.T, s *sampleModel) { s.set(t, `"long_factor"`, `"longer_factor"`) }, "long_factor"},
+		{"experts of another width than moe_latent_size", "../published/nemotron-latent", func(t *testing.T, s *sampleModel) {
+			s.set(t, `"moe_latent_size": 16`, `"moe_latent_size": 32`)
+		}, "moe_latent_size"},
+		{"experts of the model's width with moe_latent_size", "../architectures/nemotron_h-moe", func(t *testing.T, s *sampleModel) {
+			s.set(t, `"moe_intermediate_size"`, `"moe_latent_size": 2048, "moe_intermediate_size"`)
+		}, "moe_latent_size"},
+		{"no projections to moe_latent_size", "../published/nemotron-latent", func(t *testing.T, s *sampleModel) { s.drop(t, `latent_proj`) }, "latent_down.weight is missing"},
+		{"no moe_latent_size", "../published/nemotron-latent", func(t *testing.T, s *sampleModel) {
+			s.set(t, `"moe_latent_size": 16`, `"moe_latent_size": null`)
+		}, "latent"},
 		{"experts that are rows or columns", "qwen3moe", func(t *testing.T, s *sampleModel) {
 			for _, layer := range []string{"0", "1"} {
 				s.drop(t, `layers\.`+layer+`\.mlp\.experts`)
