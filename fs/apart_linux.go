@@ -11,18 +11,19 @@ import (
 
 // apart is a thread of this process with a table of descriptors of its own.
 //
-// Mounting an image and opening a file in it has the kernel wait for answers of this very server. If the server is
-// killed meanwhile, such a wait ends when the device of the mount is closed, which is when all threads that share
-// its descriptor are gone. A waiting thread that shared it would wait for itself: nothing could end it
-// any more, and nobody could unmount. So who waits has no descriptor of a device.
+// While an image is mounted and a file in it is opened, the kernel waits for answers of
+// this very server. If the server is killed, such a wait ends when the device of the mount
+// is closed, which is when all threads that share its descriptor are gone. A waiting thread
+// that shared it would wait for itself: it could never end, and the mount could never be
+// removed. So the waiting thread has no descriptor of a device.
 type apart struct {
 	calls chan func()
 	here  int // a socket, through which descriptors come from the other table
 	there int // its other end, in that table
 }
 
-// newApart starts the thread. Descriptors from keep on are in its table, under their numbers; of others
-// it has those of Go's scheduler alone.
+// newApart starts the thread. Its table has the descriptors in keep, under their numbers;
+// apart from these it has only the descriptors of Go's scheduler.
 func newApart(keep ...int) (*apart, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -42,7 +43,7 @@ func newApart(keep ...int) (*apart, error) {
 // run is the thread. It ends with its goroutine, which never gives it back.
 func (a *apart) run(keep []int, started chan<- error) {
 	runtime.LockOSThread()
-	if unix.Gettid() == unix.Getpid() { // the process's table is that of its first thread
+	if unix.Gettid() == unix.Getpid() { // the process's table belongs to its first thread
 		again := make(chan error)
 		go a.run(keep, again)
 		started <- <-again

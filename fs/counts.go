@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Counts are what a server has done since it began. Of what the kernel reads by itself it does not know.
+// Counts are a server's operations since it began. They do not include what the kernel
+// reads without the server.
 type Counts struct {
 	// Read has the bytes that were read of each directory of the root, which are the views.
 	Read map[string]int64 `json:"read,omitempty"`
@@ -64,7 +65,7 @@ func (c *counter) hasFailed(st fuse.Status) {
 	c.failed[unix.ErrnoName(syscall.Errno(st))]++
 }
 
-// counts returns what was counted, nil for nothing.
+// counts returns the counters, nil if all are 0.
 func (f *rawFS) counts() *Counts {
 	c := f.counter
 	if c == nil {

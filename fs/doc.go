@@ -22,35 +22,35 @@
 // may keep names, attributes, absences and pages as long as it likes.
 //
 // A read of Data in mapped memory ([tensorfs.Slices]) is answered with slices of that
-// memory, which only the kernel touches: a page that is lost there is an error
-// of the system call and EIO for the reader. All other Data is read into the
-// reply, and so is that of a file whose bytes the kernel does not have in memory.
+// memory, which only the kernel touches: a page that is lost there is an error of the
+// system call and EIO for the reader. All other Data is read into the reply, including a
+// file's bytes that the kernel does not have in memory.
 //
-// Data that is the whole of a file of this machine is read by the kernel itself
-// where root serves the mount (passthrough): at the speed of that file, from its
-// own pages. What is written to that file meanwhile shows, too.
+// If root serves the mount, the kernel itself reads Data that is a whole local file
+// (passthrough): at the speed of that file, from its own pages. Writes to that file show,
+// too.
 //
-// Other large files root's kernel reads through an image of their directory, an EROFS file system over
-// a private mount of the same server (see images; Linux 6.15, loop devices): pages of FUSE have 4 KiB, those of EROFS
-// as many as are read ahead, and are read and mapped as fast as those of any file. What the kernel
-// has of a file stays readable when the server is gone. [Options.NoPassthrough] has the server answer
-// all reads, as it does for others than root.
+// Root's kernel reads other large files through an image of their directory, an EROFS file
+// system over a private mount of the same server (see images; Linux 6.15, loop devices):
+// pages of FUSE have 4 KiB, pages of EROFS as many as are read ahead, and are read and
+// mapped as fast as any file's. What the kernel has of a file stays readable when the
+// server is gone. With [Options.NoPassthrough] the server answers all reads, as it does for
+// users other than root.
 //
-// Nothing is read ahead here. The kernel does that: it sends the next request
-// while a reader is busy with the last one, and both are answered at the same
-// time. Converting further ahead, converting one request with several CPUs, and
-// MADV_WILLNEED or MADV_POPULATE_READ on the next range of the mapping were all
-// measured, in turns with this, and gained nothing or lost.
+// The server does not read ahead. The kernel does: it sends the next request while a reader
+// is busy with the last one, and both are answered concurrently. Converting further ahead,
+// converting one request with several CPUs, and MADV_WILLNEED or MADV_POPULATE_READ on the
+// next range of the mapping were all measured, in turns with this, and gained nothing or
+// lost.
 //
 // # Libraries
 //
-// A [Library] is a tree of directories that change, with trees in it that are opened
-// by the first look inside and closed when nobody asks for them. The kernel may ask
-// again at any time, because a file may be open or mapped, so any request opens a
-// tree that is closed. What it had before it has again: a node id is the number of a
-// slot, which a tree keeps as long as it is the same, and an id in the tree's own
-// numbering. After a change the name leads to another slot, and the nodes of the old
-// slot give ESTALE once its tree is closed.
+// A [Library] is a tree of directories that change, with trees in it that are opened by the
+// first access and closed when they are idle. The kernel may ask again at any time, because
+// a file may be open or mapped, so any request opens a closed tree. Node ids stay valid: an
+// id is the number of a slot, which a tree keeps as long as its identity is the same, and
+// an id in the tree's own numbering. After a change the name leads to another slot, and the
+// nodes of the old slot give ESTALE once its tree is closed.
 //
 // A tree is in use from a request's arrival until its reply was sent, since replies
 // from mapped memory are copied by the kernel. Only trees that are not in use are closed.
@@ -84,7 +84,8 @@
 //     as for a sequential reader; beyond 1 MiB it costs random readers more than
 //     it gains others. Only root can set it; for others requests have 128 KiB,
 //     unless the reader asks for MADV_HUGEPAGE on its mapping.
-//   - A file may be opened for direct I/O (O_DIRECT) at any time, whoever has it open. Of a file that the kernel reads through an
+//   - A file may be opened for direct I/O (O_DIRECT) at any time, even while it is open
+//     elsewhere. Of a file that the kernel reads through an
 //     image, the server answers the reads of such an open. After fcntl(F_SETFL, O_DIRECT) they still go through the pages
 //     of the image: the server is not told of it. A file that the kernel reads from its own file system
 //     needs that file system's alignment.

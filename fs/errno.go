@@ -9,10 +9,10 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// errno turns an error of reading into the error number that the reader gets. A
-// model that changed, a page that is lost and a file that cannot be decoded are
-// all EIO: the promised bytes are not available. Of a model that is on a server
-// the error says more: another version, no permission, no answer in time.
+// errno turns an error of reading into the error number that the reader gets. A changed
+// model, a lost page and an undecodable file are all EIO: the promised bytes are not
+// available. For a model on a server the number is more specific: another version, no
+// permission, no answer in time.
 func errno(err error) fuse.Status {
 	if err == nil {
 		return fuse.OK

@@ -28,8 +28,8 @@ type Health struct {
 type Fault struct {
 	Time    time.Time `json:"time"` // of the first time
 	Message string    `json:"message"`
-	// Count is how often it happened, and 0 where that is not counted. Reads that fail
-	// are counted for each file.
+	// Count is how often it happened, and 0 if that is not counted. Failed reads are
+	// counted for each file.
 	Count int `json:"count,omitempty"`
 }
 
@@ -110,7 +110,7 @@ func (f *Faults) complain(node uint64, problem string, attrs ...any) {
 }
 
 // first returns a new fault of a node that is to be logged, and how many nodes were left
-// out before, or nil. last says that no other node will be logged.
+// out before, or nil. last reports that no other node will be logged.
 func (f *Faults) first(node uint64, now time.Time) (fault *Fault, omitted int, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,8 +144,8 @@ func (f *Faults) quiet(node uint64, now time.Time) bool {
 	return f.causes[node] != nil || len(f.causes) >= maxCauses || f.burst == burst && now.Sub(f.since) < burstPeriod
 }
 
-// noteChanged logs the files of the model that err says have changed. other names the
-// change where err does not name a file. It reports whether there is any.
+// noteChanged logs the changed files of the model that err names, or other if it names
+// none. It reports whether anything changed.
 func (f *Faults) noteChanged(err error, other string) bool {
 	if !errors.Is(err, tensorfs.ErrChanged) {
 		return false
@@ -162,7 +162,7 @@ func (f *Faults) noteChanged(err error, other string) bool {
 	return true
 }
 
-// firstChange returns a new fault of a file that changed, nil where that is known.
+// firstChange returns a new fault of a file that changed, nil if the change is known.
 func (f *Faults) firstChange(file string) *Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // request or two.
 const minImaged = 1 << 20
 
-// errNoImage says that a directory has no image, whoever asks.
+// errNoImage is the error that a directory has no image for any user.
 var errNoImage = errors.New("no image")
 
 // inImage reports whether a file is in the image of its directory. Texts are not: they
@@ -28,7 +28,8 @@ func inImage(d tensorfs.Data) bool {
 	return d.Size() >= minImaged
 }
 
-// images are directories of the tree as the kernel can read them by itself:
+// images are directories of the tree in a form that the kernel can read without the
+// server's views:
 //
 //	reader -> FUSE mount -(passthrough)-> EROFS of a directory -> private FUSE mount -> server
 //	                                      large pages of what       one file for each
@@ -124,7 +125,7 @@ func (m *images) end() {
 	m.kernel.end()
 }
 
-// layout returns how a directory's image is laid out, nil where it has none.
+// layout returns the layout of a directory's image, nil if it has none.
 func (t *served) layout(d *dirNode) *erofs.Layout {
 	if l, ok := t.layouts.Load(d.id); ok {
 		return l.(*erofs.Layout)
@@ -139,8 +140,8 @@ func (t *served) layout(d *dirNode) *erofs.Layout {
 	return l.(*erofs.Layout)
 }
 
-// imageNode is set in the numbers of images, which are those of their directories besides:
-// the private mount has a root of its own.
+// imageNode is set in the numbers of images; the rest of the number is the directory's. The
+// private mount has a root of its own.
 const imageNode = 1 << 63
 
 // String names the private mount in the messages of go-fuse.
@@ -200,9 +201,9 @@ func (m *images) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fus
 	return fuse.OK
 }
 
-// Read reads from an image. The bytes are copied before their source is checked, and never sent
-// from a mapping as those of other files are: the kernel cannot be told to drop a page
-// of EROFS whose source changed while it was copied.
+// Read reads from an image. The bytes are copied before their source is checked, and never
+// sent from a mapping as the bytes of other files are: the kernel cannot be told to drop a
+// page of EROFS whose source changed while it was copied.
 func (m *images) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	t, d, l, st := m.enter(in.NodeId)
 	if !st.Ok() {

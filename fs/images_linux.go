@@ -13,8 +13,8 @@ import (
 // makes pages so large that new memory has to be found for them.
 const imageReadAheadKiB = 1024
 
-// newImages mounts the private file system that images are read from, and returns nil where the
-// kernel does not.
+// newImages mounts the private file system that images are read from, and returns nil if
+// the kernel cannot.
 func newImages(f *rawFS) *images {
 	m := newImagesOf(f)
 	k, err := newDetached(m, f)
@@ -27,7 +27,7 @@ func newImages(f *rawFS) *images {
 }
 
 // detached is a FUSE mount without a name, and EROFS mounts of its files. All descriptors
-// are those of the thread.
+// belong to the thread.
 type detached struct {
 	thread *apart
 	root   int
@@ -38,7 +38,7 @@ type detached struct {
 // loopDevice is the device of an image.
 type loopDevice struct {
 	fd        int
-	readAhead int // in KiB, of the device for others; 0 where it is not known
+	readAhead int // in KiB, for the device's other users; 0 if unknown
 }
 
 func newDetached(m *images, f *rawFS) (*detached, error) {

@@ -10,18 +10,18 @@ import (
 // was sent a signal that is not routine, such as Ctrl-C:
 // then the reader gets EINTR and its handler runs.
 //
-// Interrupts from the kernel alone do not say that. It sends none for its own
-// read-ahead, which a reader waits for as well; and it sends one for any signal, such
-// as those by which Go stops goroutines. A program that waits for a page of a mapped
-// file inside of write(2) would get EFAULT for these. So the reader's pending signals
-// are looked at; where they cannot be seen, an interrupt counts after patience.
+// An interrupt from the kernel is not enough to know that. It sends none for its own
+// read-ahead, which a reader waits for as well; and it sends one for any signal, such as
+// the ones by which Go stops goroutines. A program that waits for a page of a mapped file
+// inside of write(2) would get EFAULT for these. So the reader's pending signals are
+// checked; if they cannot be seen, an interrupt counts after patience.
 type request struct {
 	cancel <-chan struct{} // go-fuse's, closed by an interrupt
-	pid    uint32          // of the thread that reads, 0 where it is not known
+	pid    uint32          // of the thread that reads, 0 if unknown
 	began  time.Time
 
 	once sync.Once
-	done chan struct{} // nil unless somebody asked for it
+	done chan struct{} // nil before Done
 	over chan struct{} // closed by end
 }
 
@@ -47,8 +47,8 @@ func (r *request) end() {
 // Deadline returns none: the kernel waits as long as it takes.
 func (r *request) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Done returns a channel that is closed when the request was given up. Whoever
-// answers the request calls it, and no longer after end.
+// Done returns a channel that is closed when the request was given up. The code that
+// answers the request calls it, and never after end.
 func (r *request) Done() <-chan struct{} {
 	r.once.Do(func() {
 		r.done, r.over = make(chan struct{}), make(chan struct{})
@@ -86,10 +86,10 @@ func (r *request) givenUp() bool {
 	}
 }
 
-// Err returns context.Canceled once the request was given up, if somebody asked Done.
+// Err returns context.Canceled once the request was given up, if Done was called.
 func (r *request) Err() error {
 	select {
-	case <-r.done: // nil for ever before Done
+	case <-r.done: // blocks forever before Done
 		return context.Canceled
 	default:
 		return nil

@@ -14,7 +14,7 @@ import (
 type Keeper interface {
 	// Get returns what is kept of the mount, by its names, and nothing where nothing is. The descriptors are the caller's.
 	Get() (map[string]int, error)
-	// Put keeps a descriptor under a name, in place of another one.
+	// Put keeps a descriptor under a name, replacing an earlier one.
 	Put(name string, fd int) error
 	// Clear has everything forgotten that was put.
 	Clear() error
@@ -26,14 +26,14 @@ type Keeper interface {
 const (
 	keptDevice = "device" // of the mount
 	keptState  = "state"  // a file in memory, see state
-	keptOpens  = "opens"  // another one, see opensFile, where the kernel reads files by itself
+	keptOpens  = "opens"  // another one, see opensFile, if the kernel reads files without the server
 )
 
 // numbering is another number after the numbers of nodes, or what the state has, began to mean something else.
 const numbering = 1
 
-// digest sums up which node has which number, name and size. Texts are left out, which would have
-// to be rendered: their bytes follow from what Options.Identity says.
+// digest sums up the number, name and size of every node. It leaves texts out, which would
+// have to be rendered: their bytes follow from Options.Identity.
 func (t *nodes) digest() string {
 	h := sha256.New()
 	for k := range t.dirs {

@@ -14,12 +14,12 @@ const maxLater = 1 << 20
 
 var errTooMany = errors.New("it has too many files")
 
-// laterNodes are the nodes of a Later, which are numbered from as.base on when somebody
-// looks into it.
+// laterNodes are the nodes of a Later. They are numbered from as.base on at the first
+// access.
 type laterNodes struct {
 	later *tensorfs.Later
 	as    dirNode
-	note  func(*nodes) // nil, or is told what was made before anybody else is
+	note  func(*nodes) // may be nil; receives the new nodes first
 	mu    sync.Mutex
 	made  atomic.Pointer[nodes]
 }

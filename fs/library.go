@@ -7,16 +7,16 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Library is a tree of directories that may change, with trees in it that are
-// opened when somebody looks into them.
+// Library is a tree of directories that may change, with trees in it that are opened on
+// first access.
 type Library struct {
-	// Root returns what there is now: directories of Entries whose Dir is another
-	// such directory, whose Lazy is a tree, or whose Data is a file. It is called for
-	// every request and must be quick, may return the same Dir again, and must not
-	// wait for another call of Root, because finding out may come back here as a
-	// request. A Dir in it that has ModTime() time.Time says when it changed last.
+	// Root returns the present state: directories of Entries whose Dir is another such
+	// directory, whose Lazy is a tree, or whose Data is a file. Every request calls it, so
+	// it must be quick. It may return the same Dir again, and must not wait for another
+	// call of Root, because reading the library may come back here as a request. If a Dir
+	// in it has ModTime() time.Time, that is the time of its last change.
 	Root func() tensorfs.Dir
-	// Idle is how long a tree stays open that nobody asks for; 0 for 5 minutes.
+	// Idle is how long an unused tree stays open; 0 means 5 minutes.
 	Idle time.Duration
 	// MaxOpen is how many trees may be open at a time; 0 for 16. The one that was not
 	// asked for the longest time is closed for another.
@@ -26,7 +26,7 @@ type Library struct {
 	Fresh time.Duration
 }
 
-// LibraryStatus says what a library has, and which of its trees are open.
+// LibraryStatus lists the models of a library, and its open trees.
 type LibraryStatus struct {
 	Models  int      `json:"models"`
 	Open    []string `json:"open"` // below the mount point, the longest unused first

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loops makes loop devices. Their device nodes are its own: in a container, /dev lacks those of devices that were made
-// after the container was.
+// loops makes loop devices. Their device nodes are its own: in a container, /dev lacks
+// nodes of devices that are newer than the container.
 type loops struct {
 	nodes   int // a directory in memory
 	control int // the device that hands out loop devices
@@ -45,8 +45,8 @@ func (l *loops) open(name string, kind uint32, device uint64, how int) (int, err
 	return unix.Openat(l.nodes, name, how|unix.O_CLOEXEC, 0)
 }
 
-// attach makes a file the content of a loop device, and returns a descriptor of the device. The kernel detaches the file
-// when nobody uses the device any more.
+// attach makes a file the content of a loop device, and returns a descriptor of the device.
+// The kernel detaches the file when the device is no longer in use.
 func (l *loops) attach(file int) (int, error) {
 	for range loopTries {
 		n, err := unix.IoctlRetInt(l.control, unix.LOOP_CTL_GET_FREE)
@@ -71,11 +71,12 @@ func (l *loops) attach(file int) (int, error) {
 	return -1, fmt.Errorf("a free loop device: %w", unix.EBUSY)
 }
 
-// usualReadAheadKiB is how far the kernel reads ahead on a device that nobody has set.
+// usualReadAheadKiB is the kernel's default read-ahead of a device.
 const usualReadAheadKiB = 128
 
-// readAhead sets how far the kernel reads ahead on a loop device, and returns what other users of the device expect: what was
-// set before, unless a server set it that was killed. 0 says that it is not known, and sets nothing.
+// readAhead sets how far the kernel reads ahead on a loop device, and returns the value
+// that other users of the device expect: the previous one, unless a killed server set it. 0
+// means unknown, and sets nothing.
 func readAhead(device, kib int) (before int) {
 	const sectors = 2 // in a KiB
 	n, err := unix.IoctlGetInt(device, unix.BLKRAGET)

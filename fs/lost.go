@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// sentReplies remembers the last replies from mapped memory. When the
-// kernel could not copy one, because a page could not be read, go-fuse says so in
-// its log without saying which. It does that after the reply is done, so it is
-// one of these.
+// sentReplies remembers the last replies from mapped memory. When the kernel could not copy
+// one, because a page could not be read, go-fuse logs that without naming the reply. It
+// does that after the reply is done, so it is one of these.
 type sentReplies struct {
 	next atomic.Uint32
 	last [64]atomic.Pointer[mapped] // more than are under way at a time

@@ -41,7 +41,7 @@ type dirNode struct {
 	base       uint64 // node id of entry 0
 	n          uint64 // entries, or the numbers kept for them
 	subdirs    uint32
-	later      *laterNodes // nil where the entries are there
+	later      *laterNodes // nil if the entries are numbered
 	path       string      // below the mount point, with a slash after it; "" for the root
 }
 

@@ -7,9 +7,9 @@ import "github.com/tensorfs/tensorfs"
 // same tree. They are safe for concurrent use.
 type Numbers struct{ nodes *nodes }
 
-// Number walks the directories of a tree once and checks that it can be served:
-// names are unique and fit for files. A [tensorfs.Later] is walked when somebody looks
-// into it; a [tensorfs.Lazy] is refused, because its tree comes and goes.
+// Number walks the directories of a tree once and checks that it can be served: names are
+// unique and fit for files. A [tensorfs.Later] is walked on first access; a [tensorfs.Lazy]
+// is refused, because its tree comes and goes.
 func Number(root tensorfs.Dir) (*Numbers, error) {
 	n, err := newNodes(root)
 	if err != nil {
@@ -24,7 +24,7 @@ type NumberedDir struct {
 	Number, Parent, First uint64
 }
 
-// Entry returns the node with a number; that of the root has no name.
+// Entry returns the node with a number; the root has no name.
 func (n *Numbers) Entry(number uint64) (tensorfs.Entry, bool) { return n.nodes.get(number) }
 
 // Dir returns the directory with a number. A [tensorfs.Later] is made now.

@@ -88,7 +88,8 @@ func (f *opensFile) write(i int) error {
 	return err
 }
 
-// add notes an open and returns its handle. again says that the request was sent again, and its open is noted.
+// add notes an open and returns its handle. again reports that the request was sent again,
+// and its open is noted already.
 func (f *opensFile) add(node, unique uint64, backing int32) (handle uint64, again bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +120,8 @@ func (f *opensFile) handle(i int) uint64 {
 	return keptHandle | uint64(i)<<32 | uint64(f.opens[i].generation)
 }
 
-// remove forgets an open, and reports whether it was there. Its backing stays, for those who look for what was not unregistered.
+// remove forgets an open, and reports whether it was there. Its backing stays, for the
+// search for backings that were not unregistered.
 func (f *opensFile) remove(handle uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,8 +139,9 @@ func (f *opensFile) remove(handle uint64) bool {
 // for each thread.
 const maxUnnoted = 64
 
-// resume goes on with the opens of another server, and unregisters backings that nobody uses any more. Numbers of backings
-// rise, so those above all that are noted are of opens that were never answered.
+// resume goes on with the opens of another server, and unregisters unused backings. Numbers
+// of backings rise, so a number above all noted ones belongs to an open that was never
+// answered.
 func (s *passedFiles) resume(f *opensFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

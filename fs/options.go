@@ -23,13 +23,13 @@ type Options struct {
 	AllowOther bool
 	// Logger receives what errno cannot say; nil discards it.
 	Logger *slog.Logger
-	// Check returns errors that wrap tensorfs.ErrChanged for the files of the model
-	// that changed since they were opened. It is called when somebody asks for the
-	// Health, and is nil where changes cannot be known.
+	// Check returns errors that wrap tensorfs.ErrChanged for the files of the model that
+	// changed since they were opened. It runs when the Health is requested, and is nil if
+	// changes cannot be detected.
 	Check func() error
-	// Unwatched says why nothing but the times of the model's files tells whether they
-	// changed; "" where the kernel watches them; nil where that cannot be known. It is
-	// part of the Health.
+	// Unwatched explains why changes of the model's files are detected only by their times;
+	// "" if the kernel watches them; nil if changes cannot be detected. It is part of the
+	// Health.
 	Unwatched func() string
 	// ModTime is the time of every file; zero for the time of mounting.
 	ModTime time.Time
@@ -37,7 +37,7 @@ type Options struct {
 	MakeMountpoint bool
 	// NonEmpty allows a mount point that has something in it, which the mount hides.
 	NonEmpty bool
-	// Waits says that reads may wait long for their bytes, for example for bytes of
+	// Waits marks that reads may wait long for their bytes, for example for bytes of
 	// another machine.
 	Waits bool
 	// Debug logs every request at slog.LevelDebug.
@@ -45,19 +45,21 @@ type Options struct {
 	// ReadAheadKiB is the kernel's read-ahead for the mount; 0 for the default
 	// of 1024, negative to leave the kernel's own. Only root can set it.
 	ReadAheadKiB int
-	// NoPassthrough has the server answer all reads. Otherwise root's kernel reads
-	// large files by itself, where it can.
+	// NoPassthrough makes the server answer all reads. Otherwise root's kernel reads large
+	// files itself, if it can.
 	NoPassthrough bool
-	// Keeper keeps the mount while no server is there, so that the next one may take it over: [Mount] does, where the
-	// tree and the options are the same. Linux alone; nil for none. Of files of the model the kernel then reads those that
-	// are shown as they are, and the server answers all other reads. Not for libraries.
+	// Keeper keeps the mount while its server is gone, so that the next one may take it
+	// over: [Mount] does, if the tree and the options are the same. Only on Linux; may be
+	// nil. The kernel then reads only files of the model that are shown unchanged, and the
+	// server answers all other reads. Not for libraries.
 	Keeper Keeper
-	// Identity is another text where names or bytes of the tree may be others. It is for Keeper alone.
+	// Identity is a text that differs whenever names or bytes of the tree may differ. Only
+	// Keeper uses it.
 	Identity string
-	// Warm says how far the model is read ahead; nil where it is not.
+	// Warm reports how far the model is read ahead. May be nil.
 	Warm func() WarmStatus
-	// Traffic says how many bytes came from other machines, and how many were read of what had come before; nil where
-	// the model is on this one.
+	// Traffic reports how many bytes came from other machines, and how many were read from
+	// the cache. It is nil if the model is local.
 	Traffic func() (fetched, cached int64)
 	// Extra are mount options as in fstab. Options of mount(8) itself are ignored, and
 	// so are options that would remove a protection (rw, suid, dev, exec).
@@ -65,7 +67,7 @@ type Options struct {
 	// allow_other.
 	Extra []string
 
-	system *system // nil for the one that this is
+	system *system // nil means this one
 }
 
 // setDefaults fills in what was left out.

@@ -15,8 +15,8 @@ type storedFile interface {
 	Descriptor() int
 }
 
-// passedFiles are files of the tree that the kernel reads by itself (passthrough), past the
-// server. There are two ways to a file that it can read:
+// passedFiles are files of the tree that the kernel reads past the server (passthrough). A
+// file becomes readable for the kernel in one of two ways:
 //
 //   - A file of the model as it is: at the speed of the model's own file system, and from its
 //     pages, which need not be in memory twice.
@@ -27,8 +27,8 @@ type storedFile interface {
 type passedFiles struct {
 	log    *slog.Logger
 	kernel backings
-	images *images    // nil where there are none
-	kept   *opensFile // nil where no other server needs to know what is open
+	images *images    // may be nil
+	kept   *opensFile // nil unless another server needs to know the open files
 
 	mu      sync.Mutex
 	refused bool            // the kernel takes no files of the model
@@ -63,17 +63,18 @@ const countedHandle = 1
 // opened decides how a file is read, the one with that id in the tree and its data, and notes that it
 // is open. unique is the number of the request. An error means that the file cannot be read.
 //
-// direct says that the program wants direct I/O (O_DIRECT). The kernel takes no open of a file by another way than the opens
-// that it has, so such an open goes by the file's way as well, or a program could open a file directly only while no other has
-// it open. Of a file in an image, the server answers the reads of such an open, whose bytes are to be kept nowhere, and
-// the image has its mappings.
+// direct is set if the program wants direct I/O (O_DIRECT). The kernel does not mix ways to
+// open one file, so such an open uses the file's present way as well; otherwise a program
+// could open a file directly only while it is not open elsewhere. For a file in an image,
+// the server answers the reads of such an open, whose bytes are not cached, and the image
+// has its mappings.
 func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool, unique uint64, out *fuse.OpenOut) error {
 	if s == nil {
 		return nil
 	}
 	_, isStored := d.(storedFile)
 	if !isStored && !inImage(d) {
-		return nil // the server answers, whoever opens it
+		return nil // the server answers, for every reader
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +109,7 @@ func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool,
 	return nil
 }
 
-// way finds a way to a file that nobody has open.
+// way finds a way to a file that is not open.
 func (s *passedFiles) way(t *served, id uint64, d tensorfs.Data) (backing int32, w way, err error) {
 	if backing, ok := s.stored(d); ok {
 		return backing, stored, nil
@@ -170,7 +171,7 @@ func (s *passedFiles) released(node, handle uint64) {
 	s.ended(node, o)
 }
 
-// ended ends the way to a file that nobody has open. mu is held.
+// ended ends the way to a file after its last close. mu is held.
 func (s *passedFiles) ended(node uint64, o *openFile) {
 	if o.opens == 0 {
 		delete(s.open, node)

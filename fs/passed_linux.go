@@ -12,7 +12,7 @@ import (
 // directIO is the flag of an open by a reader that wants no page cache.
 const directIO = unix.O_DIRECT
 
-// newPassed returns nil where nothing is passed through: that takes root.
+// newPassed returns nil if nothing can be passed through: that takes root.
 func newPassed(f *rawFS) *passedFiles {
 	if os.Geteuid() != 0 || f.opts.NoPassthrough {
 		return nil
@@ -27,8 +27,8 @@ func (s *passedFiles) start(f *rawFS, server *fuse.Server) {
 		return
 	}
 	s.refused = false
-	// A reader that waits in EROFS cannot be interrupted. A server that waits there, for itself, could not be
-	// killed while somebody keeps the device.
+	// A reader that waits in EROFS cannot be interrupted. A server that waits there, for
+	// itself, could not be killed while a keeper holds the device.
 	if !f.opts.Waits && f.opts.Keeper == nil {
 		s.images = newImages(f)
 	}
@@ -52,7 +52,7 @@ func (b serverBackings) unregister(id int32) { b.server.UnregisterBackingFd(id) 
 func (s *passedFiles) takesDirect(fd int) bool {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return true // whoever opens the file will see
+		return true // opening the file reports it
 	}
 	takes, known := s.direct[st.Dev]
 	if !known {

@@ -27,13 +27,13 @@ type rawFS struct {
 	fuse.RawFileSystem
 	*Faults
 	opts    Options
-	mount   mounts.Options // what Options.Extra says
+	mount   mounts.Options // from Options.Extra
 	tree    *served        // nil in a library
 	library *library       // nil otherwise
 	sent    sentReplies
 	fuse    *fuse.Server
-	passed  *passedFiles // nil where the kernel passes nothing through
-	kept    *stateFile   // nil where the mount ends with its server
+	passed  *passedFiles // nil if the kernel passes nothing through
+	kept    *stateFile   // nil if the mount ends with its server
 	counter *counter     // nil in a library
 }
 
@@ -284,9 +284,9 @@ func (f *rawFS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEnt
 	})
 }
 
-// list hands the entries of a directory from in.Offset on to add until it has
-// no room for more. fill, which is nil for "." and "..", fills in an entry's node and
-// attributes, if there are any.
+// list passes the entries of a directory from in.Offset on to add until its buffer is full.
+// fill (nil with "." and "..") fills in an entry's node and attributes, if there
+// are any.
 func (f *rawFS) list(in *fuse.ReadIn, add func(de fuse.DirEntry, fill func(*fuse.EntryOut) bool) bool) fuse.Status {
 	if f.library != nil && above(in.NodeId) {
 		return f.library.list(in, add)

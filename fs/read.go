@@ -53,9 +53,9 @@ func (f *rawFS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 // Flush has nothing to write; after one ENOSYS the kernel asks no more.
 func (f *rawFS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
-// Read answers a read. Interrupts are ignored, because Go programs cause them all
-// the time and the answer is on its way, unless the Data says that it may have to
-// wait (tensorfs.ContextReaderAt) and the reader was sent a signal: see request.
+// Read answers a read. Interrupts are ignored, because Go programs cause them all the time
+// and the answer is on its way, unless the Data may have to wait (tensorfs.ContextReaderAt)
+// and the reader was sent a signal: see request.
 func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	if f.library != nil && f.library.answers(in.NodeId) {
 		d, ok := f.library.levels.file(in.Fh)
@@ -101,9 +101,10 @@ func (f *rawFS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	return res, fuse.OK
 }
 
-// read makes the reply for up to len(buf) bytes at off. A server that keeps its mount copies them all: where it is
-// killed while the kernel copies pages that are not in its tables, the kernel does not bring them in any more, and
-// the reader gets an I/O error in place of the next server's answer (of a file of 512 MiB in raw/, in 5 of 100 kills).
+// read makes the reply for up to len(buf) bytes at off. A server that keeps its mount
+// copies them all. If it were killed while the kernel copies pages that are not in its
+// tables, the kernel would not fetch them, and the reader would get an I/O error instead of
+// the next server's answer (of a file of 512 MiB in raw/, in 5 of 100 kills).
 func (f *rawFS) read(ctx context.Context, d tensorfs.Data, off int64, buf []byte) (fuse.ReadResult, error) {
 	size := d.Size()
 	if off < 0 || off >= size {
@@ -159,8 +160,8 @@ func (m *mapped) Slices() ([][]byte, fuse.Status) { return m.slices, fuse.OK }
 // Size returns the length of the reply.
 func (m *mapped) Size() int { return m.n }
 
-// Done is called when the kernel has copied the reply, or refused to. It remembers
-// the reply, for that case, and ends the request: from here on the mapping may go.
+// Done runs when the kernel has copied the reply, or refused to. It remembers the reply,
+// for that case, and ends the request: from here on the mapping may go.
 func (m *mapped) Done() {
 	if m.fs == nil {
 		return

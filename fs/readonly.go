@@ -2,8 +2,8 @@ package fs
 
 import "github.com/hanwen/go-fuse/v2/fuse"
 
-// The kernel refuses every change on a read-only mount by itself. The answers
-// below hold where somebody remounted it or speaks the protocol directly.
+// The kernel refuses every change on a read-only mount. The answers below matter only if
+// the mount was remounted or a program speaks the protocol directly.
 
 func (f *rawFS) SetAttr(<-chan struct{}, *fuse.SetAttrIn, *fuse.AttrOut) fuse.Status {
 	return fuse.EROFS

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errStrange says that what is kept does not belong to the mount point of this server.
+// errStrange is the error that the kept state belongs to the mount point of another server.
 var errStrange = errors.New("what is kept belongs to another mount")
 
 // ownMount returns the mount that was kept with a state and a device, nil if it is not mounted any more. The state may have
@@ -27,8 +27,9 @@ func (s *state) ownMount(device int, mountpoint string) (*mounts.Mount, error) {
 	return m, nil
 }
 
-// retire detaches the mount of this mount point if it is not taken over, and answers whoever still uses it with ESTALE. The device is its
-// own. kept is nil where the state cannot be read: then the mount is a dead one.
+// retire detaches the mount of this mount point if it is not taken over, and answers its
+// remaining users with ESTALE. The device is its own. kept is nil if the state cannot be
+// read: then the mount is a dead one.
 func retire(kept *stateFile, device int, mountpoint string, log *slog.Logger) {
 	if kept == nil {
 		unix.Close(device)
@@ -60,7 +61,7 @@ var (
 	allowed    = []uint32{18, 25, 29, 38} // RELEASE, FLUSH, RELEASEDIR, DESTROY: they end something
 )
 
-// answerStale answers the requests of a mount until nobody uses it any more.
+// answerStale answers the requests of a mount until its last user is gone.
 func answerStale(device int) {
 	buf := make([]byte, maxRequest+64<<10) // the kernel wants room for the largest write
 	for {
@@ -79,7 +80,7 @@ func answerStale(device int) {
 		case slices.Contains(allowed, op):
 			code = 0
 		}
-		_, _ = unix.Write(device, outHeader(code, unique)) // the one who asked may be gone
+		_, _ = unix.Write(device, outHeader(code, unique)) // the reader may be gone
 	}
 }
 
@@ -90,8 +91,8 @@ func outHeader(code int32, unique uint64) []byte {
 	return binary.NativeEndian.AppendUint64(out, unique)
 }
 
-// Abandon gives up the mount that a keeper has, nil for none, because its model cannot be opened any more: whoever
-// uses it gets an error instead of waiting for a server.
+// Abandon gives up the mount that a keeper has, if any, because its model can no longer be
+// opened: readers get an error instead of waiting for a server.
 func Abandon(k Keeper, mountpoint string, log *slog.Logger) error {
 	if k == nil {
 		return nil

@@ -15,9 +15,9 @@ import (
 
 // Errors of mounting that programs tell apart.
 var (
-	// ErrMounted says that a tensorfs is mounted at the path already.
+	// ErrMounted is the error that a tensorfs is mounted at the path already.
 	ErrMounted = mounts.ErrMounted
-	// ErrNoMountpoint says that there is no directory at the path.
+	// ErrNoMountpoint is the error that there is no directory at the path.
 	ErrNoMountpoint = mounts.ErrNoMountpoint
 )
 
@@ -31,13 +31,14 @@ type Server struct {
 	done       chan struct{}
 }
 
-// maxWaiting is how many requests of the kernel's read-ahead may wait: with its usual
-// 12, those for one file whose server does not answer would stop all others.
+// maxWaiting is how many requests of the kernel's read-ahead may wait. With the kernel's
+// default of 12, the requests for one file whose server does not answer would stop all
+// others.
 const maxWaiting = 128
 
-// Mount mounts the tree and serves it until it is unmounted. It returns when
-// the mount can be used. A mount that a killed server left behind is cleaned up
-// first; a live one is left alone and ErrMounted returned.
+// Mount mounts the tree and serves it until it is unmounted. It returns when the mount can
+// be used. A mount that a killed server left behind is cleaned up first; for a live one it
+// returns ErrMounted.
 //
 // With Options.MakeMountpoint it makes the last directory of the mount point if
 // that is missing. The directory is removed again when mounting fails, and when the
@@ -140,13 +141,13 @@ func (s *Server) Wait() { <-s.done }
 // Done is closed when Wait would return.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Unmount unmounts. It fails with an error that wraps syscall.EBUSY as long as
-// somebody has a file, a mapping or a working directory there; the server then
-// goes on. It does not wait: see Wait.
+// Unmount unmounts. It fails with an error that wraps syscall.EBUSY as long as a process
+// has a file, a mapping or a working directory there; the server then goes on. It does not
+// wait: see Wait.
 func (s *Server) Unmount() error { return s.unmount(false) }
 
-// UnmountLazy takes the mount out of the tree of files at once, in use or not.
-// Those who use it are served until the last of them is done.
+// UnmountLazy takes the mount out of the tree of files at once, in use or not. Its users
+// are served until the last of them is done.
 func (s *Server) UnmountLazy() error { return s.unmount(true) }
 
 func (s *Server) unmount(lazy bool) error {
@@ -167,7 +168,8 @@ func (s *Server) unmount(lazy bool) error {
 	return m.Unmount(lazy)
 }
 
-// Status says how the server is. It checks the files of the model, see [Options.Check].
+// Status returns the state of the server. It checks the files of the model, see
+// [Options.Check].
 func (s *Server) Status() Status { return s.raw.status() }
 
 // Logger returns Options.Logger with a memory: what it logs as a warning or error

@@ -75,14 +75,14 @@ type slot struct {
 	failed   time.Time   // when opening it failed last
 	problem  string      // that was logged
 	file     bool        // it is a file, the one in the tree
-	size     int64       // of the file; -1 while nobody knows it
+	size     int64       // of the file; -1 until known
 }
 
 // fileNode is the node of the one file of a tree that is shown as a file.
 const fileNode = firstNode
 
-// retryAfter is how long a tree that cannot be opened is left alone: a listing
-// asks for it several times.
+// retryAfter is how long a tree that cannot be opened is not tried again: a listing asks
+// for it several times.
 const retryAfter = time.Second
 
 func newLibrary(l Library, f *rawFS) *library {
@@ -140,7 +140,8 @@ func (s *slot) node() uint64 {
 	return s.root()
 }
 
-// sizeOf makes the size of a file known: it opens the tree for it where nothing else says it.
+// sizeOf determines the size of a file: it opens the tree if the size is not known
+// otherwise.
 func (l *library) sizeOf(s *slot, t *tensorfs.Lazy) fuse.Status {
 	l.mu.Lock()
 	known := s.size >= 0
@@ -261,8 +262,8 @@ func (l *library) openSlot(s *slot) (*served, fuse.Status) {
 	return nil, fuse.EIO
 }
 
-// same reports whether the kernel may take a tree for the one that a slot had before, of which it may know the size of a
-// file.
+// same reports whether the kernel may treat a tree as the one that a slot had before. The
+// kernel may know the size of its file.
 func (l *library) same(s *slot, t *served) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,10 +274,10 @@ func (l *library) same(s *slot, t *served) bool {
 	return !s.used || t.identity == s.identity && t.next == s.next
 }
 
-// errReplaced says that a tree is gone, or another one.
+// errReplaced is the error that a tree is gone, or was replaced.
 var errReplaced = errors.New("it was replaced or removed")
 
-// errNoFile says that a tree that is to be shown as a file is another one.
+// errNoFile is the error that a tree that is to be shown as a file is not a single file.
 var errNoFile = errors.New("internal error: it is not one file")
 
 // load opens what a slot's path leads to and numbers it.
@@ -318,8 +319,9 @@ func (l *library) load(s *slot) (tree *served, err error) {
 	return &served{nodes: n, slot: s, node: s.number << slotBits, ino: s.ino, modTime: modified, identity: id, closer: closer}, nil
 }
 
-// makeRoom reserves room for a tree, and closes the longest unused ones where there is
-// none. Where all are in use it waits for one. It reports whether the mount is still there.
+// makeRoom reserves room for a tree. If all room is taken, it closes the least recently
+// used trees; if all are in use, it waits for one. It reports whether the mount still
+// exists.
 func (l *library) makeRoom() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -424,7 +426,7 @@ func (l *library) changed(s *slot, err error) {
 	}
 }
 
-// status says what there is and what is open.
+// status lists the slots and the open trees.
 func (l *library) status() *LibraryStatus {
 	s := &LibraryStatus{Open: []string{}}
 	_ = tensorfs.Walk(l.Root(), func(_ string, e tensorfs.Entry) error { // no call returns an error
@@ -441,11 +443,11 @@ func (l *library) status() *LibraryStatus {
 	return s
 }
 
-// served is a numbered tree that requests are answered from: that of a mount, or
-// one of a library.
+// served is a numbered tree that requests are answered from: a mount's tree, or one of a
+// library.
 type served struct {
 	*nodes
-	slot    *slot  // nil for the tree of a mount that is not a library
+	slot    *slot  // nil if the mount is not a library
 	node    uint64 // the high bits of its node ids
 	ino     uint64 // and of its inode numbers
 	modTime time.Time

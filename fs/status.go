@@ -1,6 +1,6 @@
 package fs
 
-// Status is what the server of a mount says about itself.
+// Status is the state of a mount's server.
 type Status struct {
 	PID    int    `json:"pid"`
 	Health Health `json:"health"`
@@ -12,11 +12,11 @@ type Status struct {
 	Counts *Counts `json:"counts,omitempty"`
 	// Warm is nil without Options.Warm.
 	Warm *WarmStatus `json:"warm,omitempty"`
-	// Library is nil where a single tree is mounted.
+	// Library is nil if a single tree is mounted.
 	Library *LibraryStatus `json:"library,omitempty"`
 }
 
-// WarmStatus says how far a model was read ahead.
+// WarmStatus is how far a model was read ahead.
 type WarmStatus struct {
 	View  string `json:"view"`
 	Done  int64  `json:"done"` // bytes

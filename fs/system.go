@@ -16,8 +16,8 @@ import (
 type system struct {
 	// blksize is the st_blksize of everything.
 	blksize uint32
-	// opensBoth says that the kernel may open files for reading and writing whatever
-	// its reader asked for.
+	// opensBoth marks that the kernel may open files for reading and writing even if the
+	// reader asked for less.
 	opensBoth bool
 	// options are mount options that every mount of a model has.
 	options func(fsName string) []string
@@ -30,8 +30,8 @@ var systems = map[string]*system{
 		options: func(string) []string { return nil }, // flags of mount(2)
 	},
 	"darwin": {
-		// macFUSE asks for pieces of st_blksize bytes where that is not 0, and otherwise
-		// for pieces of iosize bytes, an option of the mount, which is maxRequest.
+		// macFUSE reads in pieces of st_blksize bytes unless that is 0, and otherwise in
+		// pieces of iosize bytes, an option of the mount, which is maxRequest.
 		blksize: 0,
 		// macFUSE's FSKit backend always does.
 		opensBoth: true,
@@ -63,8 +63,8 @@ func macOptions(fsName string) []string {
 // maxVolumeName is how many bytes of a volume's name macOS shows.
 const maxVolumeName = 255
 
-// volumeName is how a model's volume is called: as its file or directory, or by the
-// name in its store, with a - for what has a meaning in paths or options.
+// volumeName is the name of a model's volume: its file or directory, or its name in the
+// store, with a - for characters with a meaning in paths or options.
 func volumeName(fsName string) string {
 	name := path.Base(fsName)
 	for _, cut := range []string{".gguf", ".safetensors"} {

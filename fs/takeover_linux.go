@@ -22,9 +22,10 @@ import (
 //
 //	kernel's INIT -> kept -> socket -> go-fuse -> its answer -> kept -> kernel
 //
-// and puts the device in the place of the socket then. The next server gives go-fuse the INIT that was kept; if
-// go-fuse answers as it did, what was agreed with the kernel holds, and it goes on at the device. It
-// asks the kernel for the requests that its predecessor took and did not answer.
+// and replaces the socket by the device then. The next server gives go-fuse the INIT that
+// was kept; if go-fuse gives the same answer, the agreement with the kernel holds, and it
+// goes on at the device. It asks the kernel for the requests that its predecessor took and
+// did not answer.
 
 // initFlags2 is where an INIT message has the upper half of the kernel's abilities: behind the header, the version,
 // the read-ahead and the lower half.
@@ -33,7 +34,8 @@ const initFlags2 = 40 + 4*4
 // canResend is resends, but where a test needs an older kernel.
 var canResend = resends
 
-// resends reports whether the kernel can send requests again (Linux 6.9), as its INIT message says.
+// resends reports whether the kernel can send requests again (Linux 6.9), by its INIT
+// message.
 func resends(init []byte) bool {
 	return len(init) >= initFlags2+4 && binary.NativeEndian.Uint32(init[initFlags2:])&(fuse.CAP_HAS_RESEND>>32) != 0
 }
@@ -81,11 +83,12 @@ func (s *Server) attach(init []byte, o *fuse.MountOptions) (answer []byte, fd in
 // longestRequest is what the kernel sends at most in a request that a reader waits for: a header and a name.
 const longestRequest = 40 + unix.PathMax
 
-// presentBuffers has go-fuse read requests only into buffers whose pages are present. While a process is killed, its threads still
-// take requests. The kernel gets them no new pages any more: a request whose page is missing ends with EIO, in place of waiting for
-// the next server. Go does not touch memory that it allocates if that is zero already, because it is fresh or was given
-// back to the kernel. A buffer in use is not given back. The buffer of the first message is older than this call; that message
-// has touched its pages.
+// presentBuffers has go-fuse read requests only into buffers whose pages are present. While
+// a process is killed, its threads still take requests. The kernel gives them no new pages
+// any more: a request whose page is missing ends with EIO, instead of waiting for the next
+// server. Go does not touch memory that it allocates if that is zero already, because it is
+// fresh or was given back to the kernel. A buffer in use is not given back. The buffer of
+// the first message is older than this call; that message has touched its pages.
 //
 // go-fuse has no option for its buffers, so the function that makes them is replaced where go-fuse keeps it. The kernel
 // may still take pages away, to swap or to move them.
@@ -190,9 +193,9 @@ func (t *nodes) eachLater(fn func(*dirNode)) {
 	}
 }
 
-// takeOver goes on with the mount that another server left with the keeper. It returns nil where there is none,
-// or one that cannot be taken over: whoever has files of that one open gets ESTALE, and a new one
-// can be mounted.
+// takeOver goes on with the mount that another server left with the keeper. It returns nil if there is no such mount, or it cannot be taken
+// over: open files there give ESTALE, and a new
+// mount can be made.
 func takeOver(raw *rawFS, o *fuse.MountOptions, mountpoint string) (*Server, error) {
 	if k, ok := raw.opts.Keeper.(interface{ LogTo(*slog.Logger) }); ok {
 		k.LogTo(raw.opts.Logger)
@@ -235,8 +238,8 @@ func takeOver(raw *rawFS, o *fuse.MountOptions, mountpoint string) (*Server, err
 	log.Warn("the mount of a server that is gone cannot be taken over; mounting anew", "error", err)
 	delete(fds, keptDevice)
 	retire(kept, device, mountpoint, log)
-	// Before anything of the new mount is kept: whoever follows must not find the device of one mount and the
-	// state of another.
+	// Before the keeper gets anything of the new mount: the next server must not find the
+	// device of one mount and the state of another.
 	return nil, raw.opts.Keeper.Clear()
 }
 
