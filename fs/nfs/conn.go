@@ -72,7 +72,7 @@ func (c *conn) serve() {
 	}
 }
 
-// answer answers a request, or ends the connection where there is no answer.
+// answer answers a request, or ends the connection if it cannot.
 func (c *conn) answer(record []byte) {
 	var r reply
 	defer r.free()
@@ -93,8 +93,7 @@ const maxPayload = maxRead + 3
 
 var payloads = sync.Pool{New: func() any { return new([maxPayload]byte) }}
 
-// take gets a payload of the connection's own or of those for all, and waits where
-// none is free.
+// take gets a buffer, the connection's own or a shared one, and waits if all are in use.
 func (r *reply) take(c *conn) error {
 	select {
 	case c.own <- struct{}{}:

@@ -9,8 +9,8 @@
 //
 // # Who gets in
 //
-// Anybody who can connect can claim to be anybody, as always with AUTH_SYS. So access
-// hangs on what a client knows:
+// With AUTH_SYS any client can claim to be any user. So access depends on what a client
+// knows:
 //
 //   - MNT answers only the path /TOKEN, with a token of 128 bits, and what is below it.
 //     It answers one connection: once a client has a handle, only the same connection
@@ -28,32 +28,32 @@
 // mount fails: the server has to start again with a fresh token. If another client was
 // first, the mount fails as well, so that is noticed.
 //
-// With [Options.OwnerOnly] other users who come through the mount are refused: there it
-// is the kernel that says who they are.
+// With [Options.OwnerOnly] other users who come through the mount are refused: there the
+// kernel reports the user.
 //
-// UMNT and UMNTALL are from anybody: [Server.Unmounted] is a reason to look whether the
-// mount is still there, and no more.
+// UMNT and UMNTALL may come from any client: [Server.Unmounted] is only a reason to check
+// whether the mount still exists.
 //
 // # How it serves
 //
-// Nothing is kept for a client but its connections. A handle has the number of the node
-// ([fs.Numbers]), so it stays good when the server starts again with the same key and
-// the same tree. The key of the codes is made of [Options.Key], FSID, ModTime and the
+// The only state for a client is its connections. A handle has the number of the node
+// ([fs.Numbers]), so it stays valid when the server starts again with the same key and the
+// same tree. The key of the codes is derived from [Options.Key], FSID, ModTime and the
 // number of nodes: handles of another model with the same key are refused.
 //
-// Requests of a connection are answered at the same time, at most 32 of them, in any
-// order. A reply to READ is read or converted straight into its buffer, which comes
-// from a pool. It is never sent from a mapping: a page that is lost amid a record would
-// ruin the connection for all requests.
+// Requests of a connection are answered concurrently, at most 32 of them, in any order. A
+// reply to READ is read or converted straight into its buffer, which comes from a pool. It
+// is never sent from a mapping: a page that is lost amid a record would ruin the connection
+// for all requests.
 //
 // A tree never changes, so a READDIR cookie is a position in the directory and any
 // cookie stays good. READDIRPLUS makes each entry once.
 //
 // # What it does not do
 //
-// It writes nothing: procedures that modify answer NFS3ERR_ROFS. It knows no extended
-// attributes, which version 3 has none of; index.json says what they would. It serves
-// one tree and no [fs.Library]. It does not mount.
+// It writes nothing: procedures that modify answer NFS3ERR_ROFS. It has no extended
+// attributes, because version 3 lacks them; index.json has their content. It serves one
+// tree and not a [fs.Library]. It does not mount.
 //
 // A model that changes is noticed as with FUSE: reads that need it fail (NFS3ERR_IO),
 // are logged once, and what clients have cached stays.

@@ -151,7 +151,7 @@ func (c *call) lookup() uint32 {
 	return ok3
 }
 
-// What ACCESS asks for, of which nothing else is ever allowed.
+// All permissions that ACCESS may grant.
 const (
 	accessRead    = 1
 	accessLookup  = 2
@@ -221,8 +221,8 @@ func (c *call) read() uint32 {
 	return ok3
 }
 
-// statuses are errors of reading that say more than that the bytes are not there. Those
-// of models on servers are among them, as with FUSE.
+// statuses are errors of reading that are more specific than missing bytes. As with FUSE,
+// models on servers have such errors.
 var statuses = []struct {
 	err    error
 	status uint32
@@ -231,7 +231,7 @@ var statuses = []struct {
 	{syscall.EACCES, errAccess},
 }
 
-// failed logs a read that failed, unless nobody waits for it any more.
+// failed logs a read that failed, unless the client no longer waits for it.
 func (c *call) failed(n node, off int64, err error) uint32 {
 	if c.ctx.Err() != nil {
 		return errIO

@@ -51,7 +51,7 @@ func (h *handles) put(dst []byte, number uint64) []byte {
 	return append(dst, m.Sum(sum[:0])[:macBytes]...)
 }
 
-// number returns the node of a handle, false where it is none of ours.
+// number returns the node of a handle, false if the handle is not ours.
 func (h *handles) number(handle []byte) (uint64, bool) {
 	if len(handle) != handleBytes {
 		return 0, false

@@ -2,7 +2,7 @@ package nfs
 
 import "math"
 
-// fsStat says how large the tree is, and that nothing is free.
+// fsStat reports the size of the tree, and that nothing is free.
 func (c *call) fsStat() uint32 {
 	n, status := c.node(false)
 	if status != ok3 {
@@ -15,7 +15,7 @@ func (c *call) fsStat() uint32 {
 	return ok3
 }
 
-// What FSINFO says of the file system: it has symbolic links, and is alike everywhere.
+// FSINFO's properties of the file system: it has symbolic links, and is alike everywhere.
 const properties = 0x2 | 0x8
 
 // maxWrite is for clients that insist on a number: so large are requests that are

@@ -22,7 +22,7 @@ const (
 var mountProcedures = []procedure{
 	0: {run: null},
 	1: {run: (*call).mnt, fails: true},
-	2: {run: nothing}, // DUMP: who has mounted is nobody's business
+	2: {run: nothing}, // DUMP: the list of clients is not disclosed
 	3: {run: (*call).umnt},
 	4: {run: (*call).umntAll},
 	5: {run: nothing}, // EXPORT: the path is the secret
@@ -75,8 +75,8 @@ func (c *call) take(use bool) bool {
 	return false
 }
 
-// mnt gives the handle of the root or of a directory below it. Whoever is refused does
-// not learn which names there are: the path of a mount is no secret any more.
+// mnt returns the handle of the root or of a directory below it. A refused client does not
+// learn which names exist; the path of a mount itself is not a secret.
 func (c *call) mnt() uint32 {
 	names, ok := c.path()
 	if !ok || !c.take(false) {

@@ -1,7 +1,7 @@
 package nfs
 
-// NFS version 3 (RFC 1813). A post_op_attr that says nothing is one word of zero, and
-// wcc_data are two.
+// NFS version 3 (RFC 1813). An empty post_op_attr is one word of zero, and wcc_data are
+// two.
 var nfsProcedures = []procedure{
 	0:  {run: null},
 	1:  {run: (*call).getAttr, fails: true},

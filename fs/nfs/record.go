@@ -18,8 +18,8 @@ import (
 
 const (
 	lastFragment = 1 << 31
-	// maxRecord is the longest request. Those that are answered have some hundred
-	// bytes; FSINFO asks for WRITEs, which are refused, of half of it.
+	// maxRecord is the longest request. Supported requests have some hundred bytes; WRITEs,
+	// which are refused, have up to half of it by FSINFO.
 	maxRecord = 64 << 10
 	// maxFragments is how many fragments a record may have: as many as bytes.
 	maxFragments = maxRecord

@@ -73,13 +73,13 @@ type call struct {
 	re   *reply
 }
 
-// user is who a client says it asks for.
+// user is the user that a client claims to act for.
 type user struct {
 	known bool
 	uid   uint32
 }
 
-// credential reads a credential, false where it is none that we know.
+// credential reads a credential, false if its kind is unknown.
 func credential(flavour uint32, body []byte) (user, bool) {
 	if flavour == authNone {
 		return user{}, true
@@ -97,7 +97,7 @@ func credential(flavour uint32, body []byte) (user, bool) {
 	return user{true, uid}, flavour == authSys && !d.bad
 }
 
-// call answers a record, or returns false where it is no call.
+// call answers a record, or returns false if it is not a call.
 func (c *conn) call(record []byte, r *reply) (ok bool) {
 	d := decoder{b: record}
 	xid, kind := d.uint32(), d.uint32()

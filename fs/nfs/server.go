@@ -15,7 +15,7 @@ import (
 
 // Options say how a tree is served. The zero value is the default.
 type Options struct {
-	// Key signs file handles: 32 bytes, nil for random ones. A server with the key and
+	// Key signs file handles: 32 bytes, nil means random ones. A server with the key and
 	// the tree of another one goes on with its clients.
 	Key []byte
 	// Token is what MNT must ask for: 32 hexadecimal digits, "" for random ones.
@@ -23,7 +23,7 @@ type Options struct {
 	// Shared lets any number of clients use the token. It is for a server whose path no
 	// mount table shows.
 	Shared bool
-	// Mounted says that the token was used, by a client of an earlier server.
+	// Mounted reports that a client of an earlier server used the token.
 	Mounted bool
 	// ModTime is the time of every file; zero for the time of New.
 	ModTime time.Time
@@ -113,13 +113,13 @@ func (s *Server) Token() string { return s.opts.Token }
 // Key is the key of the handles.
 func (s *Server) Key() []byte { return s.opts.Key }
 
-// Unmounted is closed when a client has said that it has unmounted the tree. Anybody
-// can say so: look whether the mount is there.
+// Unmounted is closed when a client reported that it has unmounted the tree. Any client
+// can: check whether the mount still exists.
 func (s *Server) Unmounted() <-chan struct{} { return s.mount.gone }
 
 // Clients returns how many connections have shown a handle of this server, or its token.
-// The kernel's client has one while a file system is mounted or a file of it open, but
-// for times when nobody uses it.
+// The kernel's client has one while a file system is mounted or a file of it open, except
+// while it is idle.
 func (s *Server) Clients() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,8 +171,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// start serves a connection. Where there are too many already, the oldest that has not
-// shown a handle of ours makes room.
+// start serves a connection. If there are too many, the oldest one that has not shown a
+// valid handle is closed.
 func (s *Server) start(nc net.Conn) {
 	c := newConn(s, nc)
 	s.mu.Lock()
