@@ -9,8 +9,8 @@ const aheadStep = 128 << 10
 // bytes, and waits for it. The touch of a mapping would do that too, but a page
 // fault keeps a processor of Go's scheduler waiting, which a system call does not.
 //
-// It opens the file again: a tree has more files than a process may have open. What
-// fails here fails again when the mapping is touched, with an error that says why.
+// It opens the file again: a tree has more files than a process may have open. A failure
+// here happens again when the mapping is touched, with an error that explains it.
 func readAhead(file file, off, n int64) {
 	f, err := file.Open()
 	if err != nil {

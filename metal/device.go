@@ -16,7 +16,7 @@ var (
 	ErrDeclined = errors.New("the device declined to wrap mapped memory")
 	// ErrAbsent marks a tensor or view that the model does not have.
 	ErrAbsent = errors.New("not in the model")
-	// ErrNoDevice marks a machine without a Metal device, where one is needed.
+	// ErrNoDevice marks a machine without a Metal device, if one is needed.
 	ErrNoDevice = errors.New("no Metal device")
 	// ErrMemory marks a load of more than may be taken.
 	ErrMemory = errors.New("not enough memory")
@@ -34,12 +34,12 @@ func (a absent) Is(target error) bool { return target == ErrAbsent }
 type Device interface {
 	// Info describes the device. It never changes.
 	Info() DeviceInfo
-	// Wrap makes a buffer of mem without copying it. mem must be whole pages of
-	// one mapping and at most MaxBufferLength long; an error says which rule it
-	// breaks. An error that wraps ErrDeclined means that it breaks none.
+	// Wrap makes a buffer of mem without copying it. mem must be whole pages of one mapping
+	// and at most MaxBufferLength long; an error names the broken rule. An error that wraps
+	// ErrDeclined means that no rule is broken.
 	//
-	// done is called once when the device has finished with mem, after Release,
-	// on any thread. It is never called when Wrap returns an error.
+	// done runs once when the device has finished with mem, after Release, on any thread.
+	// It never runs if Wrap returns an error.
 	Wrap(mem []byte, done func()) (DeviceBuffer, error)
 	// Alloc makes a buffer of n > 0 bytes of the device's own memory, zeroed.
 	Alloc(n int64) (DeviceBuffer, error)
@@ -59,8 +59,7 @@ type DeviceBuffer interface {
 
 // MemoryReporter is a Device that knows how much memory is left.
 type MemoryReporter interface {
-	// FreeMemory is how many bytes may still be allocated or wrapped; 0 where that
-	// is not known.
+	// FreeMemory is how many bytes may still be allocated or wrapped; 0 if unknown.
 	FreeMemory() int64
 }
 
@@ -102,9 +101,9 @@ func (d *DeviceInfo) check() error {
 	return nil
 }
 
-// checkWrap returns an error unless mem obeys what every device demands of
-// memory that it wraps. It is called before Metal is, which answers a breach by
-// stopping the program where its validation layer is on.
+// checkWrap returns an error unless mem obeys what every device demands of memory that it
+// wraps. It runs before Metal does, because Metal's validation layer would stop the
+// program.
 func checkWrap(info DeviceInfo, mem []byte) error {
 	addr := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
 	switch n := int64(len(mem)); {

@@ -17,7 +17,7 @@
 //
 // # Where the bytes come from
 //
-// One function decides (locate), and Buffer.Origin says how:
+// One function decides (locate), and Buffer.Origin reports the result:
 //
 //	model    a file of the model that holds the bytes unchanged, mapped
 //	cache    a file that was made from the model, mapped: one of a mounted or
@@ -56,9 +56,9 @@
 //
 // # Devices
 //
-// [Metal] (macOS, without cgo) makes MTLBuffers in shared storage. [Host] stands
-// in everywhere else: its buffers are plain memory. A device that declines mapped
-// memory (virtual GPUs do) gets a copy instead, and the Buffer says so.
+// [Metal] (macOS, without cgo) makes MTLBuffers in shared storage. Everywhere else [Host]
+// replaces it: its buffers are plain memory. A device that declines mapped memory (virtual
+// GPUs do) gets a copy instead, and the Buffer's Origin records it.
 //
 // The Metal device was written against Apple's documentation and public reports
 // and is compiled and vetted for macOS, but no Mac was at hand: it has never

@@ -21,7 +21,7 @@ type descriptor interface {
 // modelFile is a file of the model.
 type modelFile struct{ descriptor }
 
-// file returns the file of that name below source/, nil where it cannot be mapped.
+// file returns the file of that name below source/, nil if it cannot be mapped.
 func (t *tree) file(name string) *modelFile {
 	t.mu.Lock()
 	defer t.mu.Unlock()

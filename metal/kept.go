@@ -36,7 +36,7 @@ type kept struct {
 	look     sync.Once // for what is there already
 	mu       sync.Mutex
 	stamp    time.Time             // mtime of all files
-	model    *cache.ConvertedModel // nil where nothing is kept yet
+	model    *cache.ConvertedModel // nil until something is kept
 	root     *os.Root              // of its files; nil before the first was written
 	compared map[Ref]compared      // files whose bytes were compared with their sums
 }
@@ -44,7 +44,7 @@ type kept struct {
 // errNotLocal marks models whose files are not all of this machine.
 var errNotLocal = errors.New("tensors of models on other machines are not kept")
 
-// identity says all that the bytes of the tensors depend on, in lines.
+// identity lists everything that the bytes of the tensors depend on, in lines.
 func (k *kept) identity() (string, error) {
 	lines := []string{fmt.Sprintf("views %d", views.Version), "module " + moduleVersion(), "i2s " + k.tree.opts.I2S}
 	more, err := statesOf(k.tree.model)
@@ -54,8 +54,8 @@ func (k *kept) identity() (string, error) {
 	return strings.Join(append(lines, more...), "\n"), k.tree.model.Check()
 }
 
-// statesOf tells the files of a model from what they may be later, in lines: of a merge those
-// of its models.
+// statesOf identifies the present versions of a model's files, in lines; for a merge, of
+// its models' files.
 func statesOf(m *tensorfs.Model) (lines []string, err error) {
 	for _, a := range m.Adapters {
 		lines = append(lines, "lora "+tensorfs.Quote(a.String()))
@@ -81,14 +81,13 @@ func statesOf(m *tensorfs.Model) (lines []string, err error) {
 			lines = append(lines, "file "+tensorfs.Quote(s.Name)+" "+state)
 		case m.Merge == nil || s.Adapter:
 			return nil, errNotLocal
-		} // what a merge has itself is made of the rest
+		} // the merge's own files are derived from the rest
 	}
 	return lines, nil
 }
 
-// stateOf tells a file from what it was before and may be later: by the digest of
-// its store, which touches it, or by what the system says of the file that the
-// model has open.
+// stateOf identifies the present version of a file: by the digest of its store, which
+// touches it, or by the system's facts about the file that the model has open.
 func stateOf(m *tensorfs.Model, s *tensorfs.Source) (string, error) {
 	var st, named unix.Stat_t
 	path, perr := filepath.EvalSymlinks(s.Path)
@@ -109,8 +108,9 @@ func stateOf(m *tensorfs.Model, s *tensorfs.Source) (string, error) {
 	}
 	// The path may be a link, and lead to another file by now.
 	same := perr == nil && st.Dev == named.Dev && st.Ino == named.Ino
-	// A store renews the times of its files, so a digest stands for them. It is only a name:
-	// another directory called blobs may have other bytes under it, in a file of its own.
+	// A store renews the times of its files, so a digest replaces them. It is only a name:
+	// another directory with the name blobs may have other bytes under it, in a file of its
+	// own.
 	if digest := source.StoredDigest(path); same && digest != "" {
 		return fmt.Sprintf("%d bytes %s inode %d", st.Size, digest, st.Ino), nil
 	}
@@ -122,10 +122,9 @@ func stateOf(m *tensorfs.Model, s *tensorfs.Source) (string, error) {
 	return state + " sample " + sum, err
 }
 
-// sample returns a hash of some bytes of a file, from its beginning to its end. It is
-// for files whose mtime is a whole second: in images that are made to be the same
-// whenever they are made, all files have one mtime, and those of one name often have
-// the same inode too.
+// sample returns a hash of some bytes of a file, from its beginning to its end. It is for
+// files whose mtime is a whole second: in reproducible images all files have one mtime, and
+// files of one name often have the same inode too.
 func sample(d tensorfs.Data) (string, error) {
 	const places = 16
 	h, b := sha256.New(), make([]byte, 4096)
@@ -180,9 +179,9 @@ func (k *kept) open(make bool) (*cache.Converted, *cache.ConvertedModel, error) 
 	return c, k.model, nil
 }
 
-// stampOf is the mtime of the files of a model of that identity: in whole seconds,
-// which every file system keeps, and long before anybody could write to them. It is
-// not that of the model, whose store may touch it.
+// stampOf is the mtime of the files of a model of that identity: in whole seconds, which
+// every file system keeps, and long before any program could write to them. It differs from
+// the model's, which its store may touch.
 func stampOf(identity string) time.Time {
 	sum := sha256.Sum256([]byte(identity))
 	return time.Unix(1e9+int64(binary.BigEndian.Uint32(sum[:])>>4), 0)
@@ -196,7 +195,7 @@ func (k *kept) source() string {
 	return k.tree.model.Path
 }
 
-// files returns the directory of the files, nil where there are none.
+// files returns the directory of the files, nil if it is missing.
 func (k *kept) files() *os.Root {
 	k.look.Do(func() {
 		if _, _, err := k.open(false); err != nil && !errors.Is(err, errNotLocal) {
@@ -235,8 +234,8 @@ func (k *kept) there(ref Ref, size int64) bool {
 	return err == nil && k.wrote(st, size)
 }
 
-// compare reports whether the bytes of an open file are those that were written: all of them,
-// the first time that this is asked of the file.
+// compare reports whether an open file has the bytes that were written. The first call for
+// a file compares all of them.
 func (k *kept) compare(ref Ref, root *os.Root, f *os.File) bool {
 	var st unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &st) != nil {
@@ -285,7 +284,7 @@ func (k *kept) path(ref Ref) string {
 	return filepath.Join(k.model.Dir(), ref.View, ref.Name)
 }
 
-// warn says once why the cache is not used.
+// warn logs once why the cache is not used.
 func (k *kept) warn(err error) {
 	if k.log == nil {
 		return
@@ -310,10 +309,9 @@ func (k *kept) close() error {
 	return err
 }
 
-// Prepare converts tensors into files of the cache, and leaves those alone that
-// have one. Where the cache cannot keep them it says so to the logger, and the
-// tensors stay without files: only the end of ctx, an error of progress and a model
-// that changed are errors.
+// Prepare converts tensors into files of the cache, and skips tensors that have one. If the
+// cache cannot keep them it logs that, and the tensors stay without files: only the end of
+// ctx, an error of progress and a model that changed are errors.
 func (t *tree) Prepare(ctx context.Context, refs []Ref, workers int, progress func(done, total int64) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -351,7 +349,7 @@ type wanted struct {
 	data tensorfs.Data
 }
 
-// missing returns those of refs that have no file, each once.
+// missing returns the refs that have no file, each once.
 func (k *kept) missing(refs []Ref) ([]wanted, error) {
 	var list []wanted
 	seen := map[Ref]bool{}
@@ -403,7 +401,7 @@ func (k *kept) clear(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// write is prepare while nobody else writes.
+// write is prepare while it holds the lock.
 func (k *kept) write(ctx context.Context, c *cache.Converted, refs []Ref, o export.Options) error {
 	list, err := k.missing(refs) // another process may have written them
 	if err != nil || len(list) == 0 {
@@ -420,7 +418,7 @@ func (k *kept) write(ctx context.Context, c *cache.Converted, refs []Ref, o expo
 		return nil
 	}
 	files := []export.File{
-		// It says what is there. While that changes there is none.
+		// It lists the files. While they change it is absent.
 		{Path: "index.json", Data: views.Index(k.tree.model, k.index(list)), Last: true},
 		{Path: "config.json", Data: tensorfs.Bytes(config.JSON(k.tree.model))},
 		{Path: "metadata.json", Data: config.MetadataJSON(k.tree.model.Metadata)},
@@ -461,8 +459,8 @@ func (k *kept) write(ctx context.Context, c *cache.Converted, refs []Ref, o expo
 // blockSize is what file systems give space in.
 const blockSize = 4096
 
-// fit returns the first tensors of a list that there is room for; full says why
-// these are not all.
+// fit returns the first tensors of a list that there is room for; full explains why the
+// rest does not fit.
 func (k *kept) fit(c *cache.Converted, list []wanted) (_ []wanted, full, err error) {
 	need := int64(0)
 	for _, w := range list {
@@ -487,7 +485,7 @@ func (w *wanted) room() int64 {
 	return (n/blockSize + 1 + cache.SumsSize(n)/blockSize + 1) * blockSize
 }
 
-// index describes the tensors that have a file, and those of a list.
+// index describes the tensors that have a file, and the tensors of a list.
 func (k *kept) index(list []wanted) []views.Built {
 	coming := map[Ref]bool{}
 	names := map[string][]string{}
@@ -500,7 +498,7 @@ func (k *kept) index(list []wanted) []views.Built {
 	for _, name := range k.tree.names {
 		if root != nil {
 			if d, err := root.Open(name); err == nil {
-				there, _ := d.Readdirnames(-1) // what is not seen is not listed
+				there, _ := d.Readdirnames(-1) // an unreadable directory lists nothing
 				d.Close()
 				names[name] = append(names[name], there...)
 			}

@@ -8,23 +8,23 @@ import (
 	"sync"
 )
 
-// CacheMode says what a Load does with converted tensors on disk, which are also
-// the files of a mounted or exported tree.
+// CacheMode selects how a Load uses converted tensors on disk, which are also the files of
+// a mounted or exported tree.
 type CacheMode uint8
 
 const (
-	// CacheRead maps those that are there.
+	// CacheRead maps existing files.
 	CacheRead CacheMode = iota
 	// CacheOff maps no files but the model's own.
 	CacheOff
-	// CacheReadWrite also writes those that are not there, to a directory of the cache.
+	// CacheReadWrite also writes missing files, to a directory of the cache.
 	CacheReadWrite
 )
 
 // LoadOptions choose how tensors are loaded. The zero value is the default.
 type LoadOptions struct {
-	// Progress is called after each piece, never at the same time by two
-	// goroutines. An error ends the load and is returned.
+	// Progress runs after each piece, never in two goroutines concurrently. An error ends
+	// the load and is returned.
 	Progress func(done, total int64) error
 	Workers  int // that read and convert; 0 for one per processor, and 4 at least
 	Cache    CacheMode
@@ -46,8 +46,8 @@ type Set struct {
 // buffers when all bytes are there. What it needs is compared with what is free
 // before it does anything; when it fails, or ctx ends, nothing is left.
 //
-// Tensors in memory share buffers of up to 1 GiB, and those of a file share windows
-// of it, so a Set takes few objects of the device.
+// Tensors in memory share buffers of up to 1 GiB, and tensors of a file share windows of
+// it, so a Set takes few objects of the device.
 func (l *Loader) Load(ctx context.Context, refs []Ref, o LoadOptions) (_ *Set, err error) {
 	if o.Cache == CacheReadWrite {
 		if o.Progress, err = l.prepare(ctx, refs, o); err != nil {
@@ -98,7 +98,7 @@ func (l *Loader) prepare(ctx context.Context, refs []Ref, o LoadOptions) (func(d
 	if !ok {
 		return o.Progress, nil
 	}
-	busy := &region{holders: 1} // Close refuses meanwhile
+	busy := &region{holders: 1} // Close is refused until then
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *Loader) prepare(ctx context.Context, refs []Ref, o LoadOptions) (func(d
 	if len(missing) == 0 {
 		return o.Progress, nil
 	}
-	// What is mapped in place of memory takes about as much.
+	// Mapping instead of reading takes about as much.
 	plan := l.summary(j)
 	if !l.info.Pageable {
 		if err := l.affordable(plan); err != nil {
@@ -171,7 +171,7 @@ func (l *Loader) makeWindows(j *job) error {
 	return l.affordable(l.summary(j))
 }
 
-// makeArenas makes the buffers in memory. Nobody else finds them yet.
+// makeArenas makes the buffers in memory. They are not shared yet.
 func (l *Loader) makeArenas(j *job) error {
 	for _, r := range j.arenas {
 		r.once.Do(func() {}) // it is made here
@@ -194,7 +194,7 @@ func (l *Loader) makeArenas(j *job) error {
 	return nil
 }
 
-// reside makes the buffers of a job resident; nil where the device cannot.
+// reside makes the buffers of a job resident; nil if the device cannot.
 func (l *Loader) reside(j *job, wanted bool) (ResidencySet, error) {
 	d, ok := l.device.(ResidencySetter)
 	if !wanted || !ok || len(j.held) == 0 {

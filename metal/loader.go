@@ -16,12 +16,12 @@ import (
 
 // Options choose how a model is opened and loaded. The zero value is the default.
 type Options struct {
-	// Device makes the buffers; nil for DefaultDevice, which the loader then
-	// closes itself.
+	// Device makes the buffers; nil means DefaultDevice, which the loader then closes
+	// itself.
 	Device Device
-	// TreeOnly maps no files of the model itself, only those of the tree or of a
-	// cache. Of a mount, tensors that the model holds unchanged are then in memory
-	// twice: in the model's page cache and in the mount's.
+	// TreeOnly maps no files of the model itself, only files of the tree or of a cache.
+	// With a mount, unchanged tensors are then in memory twice: in the model's page cache
+	// and in the mount's.
 	TreeOnly bool
 	// OffsetAlign is what Buffer.Offset must be a multiple of, a power of two; a
 	// tensor at another offset of the model's file is taken from elsewhere. 0 is
@@ -32,12 +32,12 @@ type Options struct {
 	// are in its buffer then; what they hold is not said. A tensor whose file ends
 	// sooner is taken into memory.
 	TailPad int64
-	// MaxMemory is how much the buffers of the loader may take together; Load
-	// refuses to take more. 0 is what the device says is free.
+	// MaxMemory is how much the buffers of the loader may take together; Load refuses to
+	// take more. 0 means what the device reports as free.
 	MaxMemory int64
 
-	// Views names the views to have; nil for those that a mount has. A view is made
-	// when it is first asked for.
+	// Views names the views; nil means a mount's default views. A view is made on first
+	// use.
 	Views []string
 	// I2S is the layout of I2_S codes: one of views.I2SLayouts, "" to go by the size.
 	// Of a tree it cannot be chosen any more, which is an error of Open.
@@ -46,19 +46,19 @@ type Options struct {
 	// which its changes are multiplied after a colon, 1 without one, as --lora of the
 	// commands. A tree is as it was made; its adapters count besides.
 	LoRA []string
-	// Convert says what gguf/, hf/ and mlx/ of the model contain, by the values of the command's
-	// flags: {GGUFType: "q4_k_m"}, {MLXBits: "4"}, {Dequantise: true}. The views hf and mlx, and
-	// the files of Tree, follow it.
+	// Convert selects the contents of gguf/, hf/ and mlx/, by the values of the command's
+	// flags: {GGUFType: "q4_k_m"}, {MLXBits: "4"}, {Dequantise: true}. The views hf and
+	// mlx, and the files of Tree, follow it.
 	Convert models.Convert
-	// Model says how the model's files are found and read. With Formats of a
+	// Model configures how the model's files are found and read. With Formats of a
 	// [github.com/tensorfs/tensorfs/formats/remote.Client] they may be on servers.
 	Model formats.Options
-	// CacheDir is the directory of the cache; "" for that of "tensorfs cache dir".
+	// CacheDir is the directory of the cache; "" means the output of "tensorfs cache dir".
 	CacheDir string
 	// CacheLimit is how many bytes converted models may take there; 0 for a quarter of
 	// what is free and what they take.
 	CacheLimit int64
-	// Logger hears why the cache cannot be used; nil for nobody.
+	// Logger receives why the cache cannot be used; may be nil.
 	Logger *slog.Logger
 }
 
@@ -82,11 +82,11 @@ type Loader struct {
 	mu      sync.Mutex
 	closed  bool
 	regions map[*region]struct{} // all that are held
-	files   map[file][]*region   // those of a file
-	memory  map[Ref]*region      // those of a tensor in memory
+	files   map[file][]*region   // by file
+	memory  map[Ref]*region      // by tensor in memory
 	leases  map[*lease]struct{}
 
-	ending sync.WaitGroup // what gives back the buffer of a region that nobody holds
+	ending sync.WaitGroup // goroutines that free buffers of unused regions
 }
 
 // New returns a Loader of a model, which it closes, also on error. The options are asked of the
@@ -109,7 +109,7 @@ func newLoader(t shelf, opts Options) (*Loader, error) {
 	return l, nil
 }
 
-// setDevice checks the options, and finds a device where they have none.
+// setDevice checks the options, and finds a device if they have none.
 func (l *Loader) setDevice() (err error) {
 	if a := l.opts.OffsetAlign; a < 0 || a&(a-1) != 0 {
 		return fmt.Errorf("offset alignment %d is not a power of two", a)
@@ -157,18 +157,18 @@ func (l *Loader) Info(view, name string) (tensorfs.Tensor, error) {
 	return t, nil
 }
 
-// Tensor returns a tensor as a buffer. Each one is released once, and the memory
-// is the same for all who ask for the tensor meanwhile.
+// Tensor returns a tensor as a buffer. Each buffer is released once, and all buffers of the
+// tensor share its memory.
 //
-// A tensor that is asked for alone has a buffer of its own. Load is for many.
+// A tensor from Tensor has a buffer of its own. Load is for many tensors.
 func (l *Loader) Tensor(view, name string) (Buffer, error) {
 	return l.tensor(Ref{view, name}, false)
 }
 
-// Private returns a tensor as a buffer of the caller's own, which may be written to. A
-// file is mapped copy on write, so what nobody writes to is shared as ever, and neither
-// the file nor any other buffer sees a write. Everything else is read or converted
-// into new memory. Each buffer is released once.
+// Private returns a tensor as a buffer of the caller's own, which may be written to. A file
+// is mapped copy on write, so unwritten pages stay shared, and neither the file nor any
+// other buffer sees a write. Everything else is read or converted into new memory. Each
+// buffer is released once.
 func (l *Loader) Private(view, name string) (Buffer, error) {
 	return l.tensor(Ref{view, name}, true)
 }

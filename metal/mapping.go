@@ -16,8 +16,8 @@ import (
 //	|==== size bytes of the file ====|00000|      mem
 //	^ on a page                      ^ zeros to the end of the system's page
 //
-// Pages beyond the one that holds the last byte exist only where the device's
-// pages are larger than the system's; nobody may touch those.
+// Pages beyond the one that holds the last byte exist only if the device's pages are larger
+// than the system's; they must not be touched.
 type mapping struct {
 	path string // for messages
 	off  int64  // of mem in the file

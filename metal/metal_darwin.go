@@ -56,8 +56,8 @@ func NewMetalFrom(device uintptr) (*Metal, error) {
 	return NewMetalWith(MetalOptions{Device: device})
 }
 
-// NewMetalWith returns the GPU that the options name. Where there is no such GPU
-// the error wraps [ErrNoDevice].
+// NewMetalWith returns the GPU that the options name. If there is no such GPU the error
+// wraps [ErrNoDevice].
 func NewMetalWith(o MetalOptions) (*Metal, error) {
 	if o.Device != 0 && o.RegistryID != 0 {
 		return nil, errors.New("metal: a device and a registry ID: give one of them")
@@ -83,8 +83,8 @@ func NewMetalWith(o MetalOptions) (*Metal, error) {
 	return m, nil
 }
 
-// choose returns the device that the options name, owned by the caller, and 0 with
-// the registry IDs that there are where it is not among them.
+// choose returns the device that the options name, owned by the caller. If it is missing,
+// it returns 0 with the registry IDs of all devices.
 func (f *metalFramework) choose(o MetalOptions) (device objc.ID, seen []uint64) {
 	switch {
 	case o.Device != 0:
@@ -130,8 +130,8 @@ func (f *metalFramework) describe(device objc.ID) DeviceInfo {
 	return info
 }
 
-// pageSize returns the page size of the machine. To a program for Intel on Apple
-// silicon getpagesize says that of Intel.
+// pageSize returns the page size of the machine. For a program for Intel on Apple silicon,
+// getpagesize returns Intel's.
 func pageSize() int64 {
 	page := int64(os.Getpagesize())
 	if b, err := unix.SysctlRaw("hw.pagesize"); err == nil {
@@ -154,8 +154,8 @@ func MetalDevices() ([]DeviceInfo, error) {
 }
 
 // DefaultDevice returns the system's default GPU. Without one the error wraps
-// [ErrNoDevice]: a [Host] is for those who ask for it, since an engine cannot give
-// its buffers to a GPU.
+// [ErrNoDevice]: a [Host] is only returned on request, because an engine cannot pass its
+// buffers to a GPU.
 func DefaultDevice() (Device, error) {
 	m, err := NewMetal()
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 // engineReserve is what an engine and its command buffers need beside the weights.
 const engineReserve = 1 << 30
 
-// leftOf returns how much of the recommended memory is left when so much is
-// allocated: at least 1 where the recommendation is known, since 0 says that it is
-// not.
+// leftOf returns how much of the recommended memory is left when so much is allocated: at
+// least 1 if the recommendation is known, because 0 means unknown.
 func leftOf(recommended, allocated int64) int64 {
 	if recommended <= 0 {
 		return 0
@@ -26,8 +25,8 @@ func leftOf(recommended, allocated int64) int64 {
 // clampInt64 returns a number of Metal, which may be the largest there is.
 func clampInt64(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
-// sysctlNumber reads a number of a sysctl, whose width depends on the system; 0
-// where it is none.
+// sysctlNumber reads a number of a sysctl, whose width depends on the system; 0 if it is
+// not a number.
 func sysctlNumber(b []byte) int64 {
 	switch len(b) {
 	case 4:
@@ -38,8 +37,7 @@ func sysctlNumber(b []byte) int64 {
 	return 0
 }
 
-// noSuchDevice is the error where there is no GPU with a registry ID, or none at
-// all.
+// noSuchDevice is the error that there is no GPU with a registry ID, or no GPU at all.
 func noSuchDevice(registryID uint64, seen []uint64) error {
 	if registryID == 0 {
 		return fmt.Errorf("metal: %w on this machine", ErrNoDevice)

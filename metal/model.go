@@ -24,7 +24,7 @@ type tree struct {
 	kept  kept
 
 	mu    sync.Mutex
-	files map[string]*modelFile // by their names below source/; nil for one that cannot be mapped
+	files map[string]*modelFile // by their names below source/; nil if it cannot be mapped
 }
 
 // view is a view that was made.
@@ -109,7 +109,7 @@ func (t *tree) Names(view string) []string {
 	return t.views[view]().names
 }
 
-// joinedFrom says of which view a view joins tensors.
+// joinedFrom maps a view to the view whose tensors it joins.
 var joinedFrom = map[string]string{"fused": "packed", "fused-f16": "f16"}
 
 func (t *tree) Tensor(ref Ref) (tensorfs.Tensor, error) {
@@ -134,8 +134,8 @@ func (t *tree) Tensor(ref Ref) (tensorfs.Tensor, error) {
 	return tensorfs.Tensor{}, absent(fmt.Sprintf("%q is not in view %q: %s", name, view, reason))
 }
 
-// Extents returns where a tensor stands in a file of the model, its file in the tree
-// that the model was opened from, and its file in the cache.
+// Extents returns the tensor's place in a file of the model, its file in the tree that the
+// model was opened from, and its file in the cache.
 func (t *tree) Extents(ref Ref, x *tensorfs.Tensor) (out []extent) {
 	size, shown := x.Data.Size(), t.model.Shown != nil
 	origin := OriginModel

@@ -7,9 +7,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats/models"
 )
 
-// Open opens a model: a file of any format, a directory, the name of a model in a
-// store, or a directory where one is mounted or was exported to. A folder with several
-// models is an error.
+// Open opens a model: a file of any format, a directory, the name of a model in a store, or
+// a directory with a mounted or exported tree. A folder with several models is an error.
 func Open(model string, o Options) (*Loader, error) {
 	m, err := models.Open(model, o.asked())
 	if err != nil {

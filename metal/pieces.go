@@ -53,8 +53,8 @@ func (j *job) pieces() []piece {
 	return all
 }
 
-// run does all pieces, with many workers. It ends when ctx does, when the progress
-// says so, or with the first error.
+// run does all pieces, with many workers. It ends when ctx does, on an error of progress,
+// or with the first error.
 func (l *Loader) run(ctx context.Context, pieces []piece, o LoadOptions) error {
 	var mu sync.Mutex
 	var done, total int64

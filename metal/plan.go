@@ -53,8 +53,8 @@ func (l *Loader) locate(ref Ref, mode CacheMode) (place, error) {
 // end is where the part of the file that a buffer must have ends.
 func (l *Loader) end(p *place) int64 { return p.Offset + p.bytes + l.opts.TailPad }
 
-// window is the region that has a place of a file alone: whole pages from its
-// first one on.
+// window is the region that contains only one place of a file: whole pages from its first
+// one on.
 func (l *Loader) window(p *place) *region {
 	return &region{file: p.File, start: p.Offset / l.info.PageSize * l.info.PageSize, end: l.end(p), origin: p.Origin}
 }
@@ -86,8 +86,8 @@ func sortByFile(places []*place) {
 	})
 }
 
-// maxGap is how much of a file may be in a buffer although nobody asked for it. A
-// buffer of Metal is in memory as a whole.
+// maxGap is how much of a file may be in a buffer without being needed. A buffer of Metal
+// is in memory as a whole.
 const maxGap = 64 << 20
 
 // windows returns the regions for places in files, and tells each place its own.
@@ -197,10 +197,10 @@ func (l *Loader) job(refs []Ref, mode CacheMode, hold bool) (*job, error) {
 // Plan is what a Load would do.
 type Plan struct {
 	Model, Cache, Memory int64    // bytes to read by origin; the same bytes under two names count once
-	Windows              []Window // buffers over parts of files, those that are there already left out
+	Windows              []Window // buffers over parts of files, without existing ones
 	Arenas               []int64  // lengths of the device's own buffers, likewise
 	Need                 int64    // bytes of both that count against the limit
-	Limit                int64    // what may still be taken; 0 where that is not known
+	Limit                int64    // what may still be taken; 0 if unknown
 }
 
 // Window is a part of a file that becomes one buffer of the device.
@@ -211,7 +211,7 @@ type Window struct {
 	Origin Origin
 }
 
-// Plan says what Load would do with default options. It reads no tensor.
+// Plan describes what Load would do with default options. It reads no tensor.
 func (l *Loader) Plan(refs []Ref) (Plan, error) {
 	j, err := l.job(refs, CacheRead, false)
 	if err != nil {
@@ -243,7 +243,7 @@ func (l *Loader) summary(j *job) Plan {
 	return p
 }
 
-// free is how much the loader may still take, 0 where that is not known.
+// free is how much the loader may still take, 0 if unknown.
 func (l *Loader) free() int64 {
 	if l.opts.MaxMemory == 0 {
 		if d, ok := l.device.(MemoryReporter); ok {

@@ -6,11 +6,10 @@ import (
 	"fmt"
 )
 
-// Prefetch reads tensors into the page cache, many parts at once, so that the
-// first use does not wait for them. progress, where it is not nil, is called
-// after each part, never at the same time by two goroutines; the same bytes under
-// two names count once. Tensors that are in no file are left to Load: Prefetch
-// takes no memory that the system cannot take back.
+// Prefetch reads tensors into the page cache, many parts at once, so that the first use
+// does not wait for them. progress, if not nil, runs after each part, never in two
+// goroutines concurrently; the same bytes under two names count once. Tensors without a
+// file are left to Load: Prefetch takes no memory that the system cannot take back.
 func (l *Loader) Prefetch(ctx context.Context, refs []Ref, progress func(done, total int64)) (err error) {
 	j, err := l.job(refs, CacheRead, true)
 	if err != nil {

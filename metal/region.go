@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// region is a buffer of the device and what it holds: a part of a file, or
-// tensors in memory. It lives as long as somebody holds it.
+// region is a buffer of the device and its content: a part of a file, or tensors in memory.
+// It lives as long as it has holders.
 type region struct {
 	file       file          // nil in memory
 	start, end int64         // of the file; in memory the length is end
@@ -79,9 +79,9 @@ func (l *Loader) publish(r *region) {
 	r.ready = true
 }
 
-// acquire returns a region that has what want is for, held once more: one that is
-// there, or want, after make has made it. All who wait for the same one share its
-// error, and making one keeps nobody else waiting.
+// acquire returns a region with the content of want, held once more: an existing one, or
+// want, after make has made it. All callers that wait for the same one share its error, and
+// making one blocks no other caller.
 func (l *Loader) acquire(want *region, make func(*region) error) (*region, error) {
 	l.mu.Lock()
 	if l.closed {
@@ -122,7 +122,7 @@ func (l *Loader) release(r *region) error {
 				delete(l.memory, ref)
 			}
 		}
-		l.ending.Add(1) // Close waits for what is not held any more and still there
+		l.ending.Add(1) // Close waits for unused regions that still exist
 		defer l.ending.Done()
 	}
 	l.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapsLimit says which setting limits the mappings of a process.
+// mapsLimit names the setting that limits the mappings of a process.
 const mapsLimit = " (vm.max_map_count)"
 
 // advise asks for huge pages, which makes the kernel read a mounted file 1 MiB

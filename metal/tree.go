@@ -19,11 +19,11 @@ type shelf interface {
 	// Names returns the tensors of a view, sorted; nil if it has no such view.
 	// The slice must not be changed.
 	Names(view string) []string
-	// Tensor returns a tensor of a view, whose Data converts it if need be. The error of
-	// one that is not there wraps ErrAbsent and says why.
+	// Tensor returns a tensor of a view, whose Data converts it if need be. If the tensor
+	// is missing the error wraps ErrAbsent and gives the reason.
 	Tensor(ref Ref) (tensorfs.Tensor, error)
-	// Extents returns runs of files, each of which holds the tensor's bytes unchanged
-	// and whole, the best first. There may be none.
+	// Extents returns runs of files, each with the tensor's bytes unchanged and whole, the
+	// best first. It may be empty.
 	Extents(ref Ref, t *tensorfs.Tensor) []extent
 	// Close ends the use of the model.
 	Close() error
@@ -48,7 +48,7 @@ type file interface {
 	Open() (*os.File, error)
 }
 
-// Origin says where the bytes of a buffer are from.
+// Origin is where the bytes of a buffer come from.
 type Origin uint8
 
 const (
@@ -73,7 +73,7 @@ func (o Origin) String() string {
 
 // preparer is a shelf that can keep converted tensors on disk.
 type preparer interface {
-	// Prepare writes those of refs that no file holds to the cache; afterwards
-	// Extents has them. An error of progress ends it and is returned.
+	// Prepare writes the refs that are in no file to the cache; afterwards Extents has
+	// them. An error of progress ends it and is returned.
 	Prepare(ctx context.Context, refs []Ref, workers int, progress func(done, total int64) error) error
 }

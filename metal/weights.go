@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats/names"
 )
 
-// Config is config.json, whose fields are the same for all formats; docs/tree.md
-// says what they are. A field that is not known is zero.
+// Config is config.json, whose fields are the same for all formats and described in
+// docs/tree.md. A field that is not known is zero.
 type Config struct {
 	Architecture                 string  `json:"architecture"`
 	Dim                          int64   `json:"dim"`
@@ -74,10 +74,10 @@ type Config struct {
 	Layout                       string  `json:"layout"`
 }
 
-// Pattern says which layers see only a window of the context.
+// Pattern tells which layers see only a window of the context.
 type Pattern struct {
-	Every   int64  // every such layer sees everything, the others a window; 0: no layer has a window, or Windows says it
-	Windows []bool // by layer, true for a window; nil where Every says it
+	Every   int64  // every such layer has full attention, the rest a window; 0: no layer has a window, or Windows lists them
+	Windows []bool // by layer, true for a window; nil if Every is set
 }
 
 // Window reports whether a layer, counted from 0, sees only a window.
@@ -123,36 +123,35 @@ func (l *Loader) Has(view, name string) bool {
 // Count returns how many tensors a view has.
 func (l *Loader) Count(view string) int { return len(l.tree.Names(view)) }
 
-// MetaString returns the string under a key of the model's metadata, or def where
-// there is none.
+// MetaString returns the string under a key of the model's metadata, or def if it is
+// missing.
 func (l *Loader) MetaString(key, def string) string { return metaOr(l, key, def, toString) }
 
-// MetaInt returns the integer under a key of the model's metadata, or def where
-// there is none.
+// MetaInt returns the integer under a key of the model's metadata, or def if it is missing.
 func (l *Loader) MetaInt(key string, def int64) int64 { return metaOr(l, key, def, toInt) }
 
-// MetaFloat returns the number under a key of the model's metadata, or def where
-// there is none.
+// MetaFloat returns the number under a key of the model's metadata, or def if it is
+// missing.
 func (l *Loader) MetaFloat(key string, def float64) float64 { return metaOr(l, key, def, toFloat) }
 
-// MetaBool returns the boolean under a key of the model's metadata, or def where
-// there is none.
+// MetaBool returns the boolean under a key of the model's metadata, or def if it is
+// missing.
 func (l *Loader) MetaBool(key string, def bool) bool { return metaOr(l, key, def, toBool) }
 
-// MetaStrings returns the strings under a key of the model's metadata, such as the
-// tokens of a vocabulary; nil where there is no list of strings.
+// MetaStrings returns the strings under a key of the model's metadata, such as the tokens
+// of a vocabulary; nil if it is not a list of strings.
 func (l *Loader) MetaStrings(key string) []string { return metaOr(l, key, nil, listOf(toString)) }
 
-// MetaInts returns the integers under a key of the model's metadata; nil where there
-// is no list of integers.
+// MetaInts returns the integers under a key of the model's metadata; nil if it is not a
+// list of integers.
 func (l *Loader) MetaInts(key string) []int64 { return metaOr(l, key, nil, listOf(toInt)) }
 
-// MetaFloats returns the numbers under a key of the model's metadata; nil where there
-// is no list of numbers.
+// MetaFloats returns the numbers under a key of the model's metadata; nil if it is not a
+// list of numbers.
 func (l *Loader) MetaFloats(key string) []float64 { return metaOr(l, key, nil, listOf(toFloat)) }
 
-// metaOr returns a value of the metadata as another type, or def where it is absent
-// or of another kind.
+// metaOr returns a value of the metadata as another type, or def if it is absent or of
+// another kind.
 func metaOr[T any](l *Loader, key string, def T, to func(any) (T, bool)) T {
 	list := l.Model().Metadata
 	i := slices.IndexFunc(list, func(m tensorfs.Meta) bool { return names.Escape(m.Key) == key }) // as metadata.json has it
@@ -188,8 +187,8 @@ func listOf[T any](to func(any) (T, bool)) func(any) ([]T, bool) {
 	}
 }
 
-// toString takes strings, also those that are not UTF-8, which metadata.json has in
-// base64.
+// toString accepts strings, including strings that are not UTF-8, which metadata.json has
+// in base64.
 func toString(v any) (string, bool) {
 	if o, ok := v.(map[string]any); ok && len(o) == 1 {
 		text, ok := o["base64"].(string)
@@ -214,7 +213,7 @@ func toInt(v any) (int64, bool) {
 	return n, err == nil
 }
 
-// toFloat takes numbers, and the strings that stand for those that JSON has not.
+// toFloat accepts numbers, and the strings that replace numbers without a form in JSON.
 func toFloat(v any) (float64, bool) {
 	switch v := v.(type) {
 	case json.Number:

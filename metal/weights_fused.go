@@ -11,8 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// joinedSuffix is behind the name of a view whose tensors are joined, in messages and
-// descriptions. No view is called so.
+// joinedSuffix is appended to the name of a view whose tensors are joined, in messages and
+// descriptions. No view has such a name.
 const joinedSuffix = ", joined"
 
 // Fused returns the rows of named tensors of one view, one after the other, as one
@@ -23,8 +23,8 @@ const joinedSuffix = ", joined"
 // All must have the same columns (all dimensions but the first), type, sections and
 // quantisation, and rows that need nothing beyond their own bytes.
 //
-// Where the view fused/ has the same tensors, its bytes are these. The buffer is
-// shared by all who ask for the same names meanwhile, and each use is released.
+// If the view fused/ has the same tensors, the bytes are equal. Callers with the same names
+// share the buffer, and each use is released.
 func (l *Loader) Fused(view string, names ...string) (Buffer, error) {
 	t, err := l.FusedInfo(view, names...)
 	if err != nil {
@@ -45,7 +45,7 @@ func (l *Loader) Fused(view string, names ...string) (Buffer, error) {
 	return l.lease(p, r, false), l.release(r)
 }
 
-// FusedInfo describes what Fused would return. Its name stands for all the names.
+// FusedInfo describes what Fused would return. Its name joins all the names.
 func (l *Loader) FusedInfo(view string, names ...string) (t tensorfs.Tensor, err error) {
 	if len(names) < 2 {
 		return t, fmt.Errorf("metal: %d tensors of view %q are to be joined, and at least two are needed", len(names), view)
@@ -111,8 +111,8 @@ func join(parts []tensorfs.Tensor) (tensorfs.Tensor, error) {
 // rowModes are the quantisations whose rows need nothing but their own sections.
 var rowModes = []string{"affine", "mxfp4", "mxfp8"}
 
-// joinable returns an error unless the tensor's bytes are its rows, one after the
-// other, or sections of which each is that.
+// joinable returns an error unless the tensor's bytes are its rows, one after the other, or
+// sections that each are.
 func joinable(t *tensorfs.Tensor) error {
 	bytes := t.Data.Size()
 	switch {
@@ -127,7 +127,7 @@ func joinable(t *tensorfs.Tensor) error {
 	case !t.WholeRowGroups():
 		return fmt.Errorf("%s mixes the bytes of %d rows, and its rows are not a multiple of that", t.DType, t.DType.RowGroup())
 	}
-	if len(t.Parts) < 2 { // else the type is that of words of codes
+	if len(t.Parts) < 2 { // otherwise the type describes words of codes
 		if size, ok := t.DType.Size(t.Shape); !ok || size != bytes {
 			return fmt.Errorf("its %d bytes are not the rows of a tensor of %s and shape %v alone", bytes, t.DType, t.Shape)
 		}
@@ -148,7 +148,7 @@ func joinable(t *tensorfs.Tensor) error {
 	return nil
 }
 
-// differs says in what two tensors that are to be joined differ, "" in nothing.
+// differs names the difference between two tensors that are to be joined, "" if they agree.
 func differs(t, o *tensorfs.Tensor) string {
 	switch {
 	case t.DType != o.DType:

@@ -42,8 +42,8 @@ func (t *tree) buildWhole(name string) *view {
 			reason = f.Path + ": " + err.Error()
 			continue
 		}
-		// A composed file is none of the model's, so its own sections would be taken for
-		// those of a file that has its name.
+		// A composed file is not the model's, so its own sections would be taken for
+		// sections of a file that has its name.
 		data := tensorfs.Whole(f.Data)
 		for _, x := range parsed.Tensors {
 			x.Data = tensorfs.Section(data, x.Offset, x.Data.Size())
