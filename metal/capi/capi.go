@@ -76,7 +76,7 @@ func described[T any](p *C.tensorfs_loader, errp **C.tensorfs_error, key string,
 	})
 }
 
-// listed is described for arrays, of which count gets the length.
+// listed is describe for arrays. count receives the length.
 func listed[T any](p *C.tensorfs_loader, count *C.size_t, errp **C.tensorfs_error, key string, describe func(*loader, *arena) ([]T, error)) *T {
 	v := described(p, errp, key, describe)
 	if count != nil {
@@ -154,7 +154,7 @@ func appendTo(list *[]string) func(string) error {
 	return func(text string) error { *list = append(*list, text); return nil }
 }
 
-// remoteOptions are those of a model that may be on a server.
+// remoteOptions configure a model that may be on a server.
 func remoteOptions(offline bool, size int64) remote.Options {
 	o := remote.Options{CacheSize: size, Agent: "libtensorfs/" + version}
 	if offline {
@@ -222,7 +222,7 @@ func tensorfsgo_get_device(p *C.tensorfs_loader, errp **C.tensorfs_error) *C.ten
 	})
 }
 
-// foreign stores an object of Metal, which is no Go memory.
+// foreign stores an object of Metal, which is not Go memory.
 func foreign(p *unsafe.Pointer, handle uintptr) { *(*uintptr)(unsafe.Pointer(p)) = handle }
 
 //export tensorfsgo_get_model
@@ -262,7 +262,7 @@ func tensorfsgo_names(p *C.tensorfs_loader, view C.tensorfs_string, count *C.siz
 	return listed(p, count, errp, "names\x00"+name, func(l *loader, a *arena) ([]C.tensorfs_string, error) {
 		names := l.Names(name)
 		if names == nil {
-			_, err := l.Info(name, "") // says which there are
+			_, err := l.Info(name, "") // its error lists the available ones
 			return nil, err
 		}
 		return a.strings(names), nil

@@ -55,7 +55,7 @@ func newConfig(a *arena, text []byte) (*C.tensorfs_config, error) {
 	return c, nil
 }
 
-// integer returns a value of config.json as an integer; -1 where it is none.
+// integer returns a value of config.json as an integer; -1 if it is not one.
 func integer(v any) int64 {
 	switch v := v.(type) {
 	case bool:

@@ -26,7 +26,7 @@ var errNotLoaded = errors.New("is not in this set: load it with the others")
 // errBusy marks the end of a loader that other threads use, or the progress function of a load.
 var errBusy = errors.New("calls about the model are running: close it after they have returned")
 
-// statuses says which errors are which; the first that fits counts.
+// statuses map errors to statuses; the first match counts.
 var statuses = []struct {
 	err    error
 	status C.tensorfs_status
@@ -70,8 +70,8 @@ func fail(out **C.tensorfs_error, err error) C.tensorfs_status {
 	return status
 }
 
-// lineOf is an error as one line: joined errors have a line each. The loader's package
-// has its name in front, which says nothing to programs without Metal.
+// lineOf is an error as one line: joined errors have a line each. It drops the name of the
+// loader's package, which means nothing to programs in C.
 func lineOf(err error) string {
 	return strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), "metal: ")
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/tensorfs/tensorfs/metal"
 )
 
-// load loads a set with the options at given. It stands in a file without exported
-// functions, because only such a file may define a C function.
+// load loads a set with the options at given. It is in a file without exported functions,
+// because only such a file may define a C function.
 func load(l *loader, refs []metal.Ref, given unsafe.Pointer) (*metal.Set, error) {
 	o, err := options[C.tensorfs_load_options](given, "tensorfs_load_options", unsafe.Sizeof(C.tensorfs_load_options{}))
 	if err != nil {

@@ -80,8 +80,8 @@ func (a arena) free() {
 // errInvalid marks arguments that make no sense.
 var errInvalid = errors.New("invalid argument")
 
-// handles holds what the caller has, by its address: what is not in it is NULL,
-// was closed or released, or never was.
+// handles holds the caller's objects by address: an address that is missing is NULL, was
+// closed or released, or was never valid.
 var handles sync.Map
 
 // find returns the T that the caller has at p.
@@ -111,9 +111,9 @@ func check[T any](p unsafe.Pointer, v any, what string) (*T, error) {
 	return nil, fmt.Errorf("%w: the %s was closed or released, or is none of this library's", errInvalid, what)
 }
 
-// options returns the options at p, whose first field is their size; the zero
-// value where p is NULL. first is their size in version 1.0: what was appended since
-// is 0 in those of older programs.
+// options returns the options at p, whose first field is their size; the zero value if p is
+// NULL. first is their size in version 1.0: fields that were appended later are 0 in older
+// programs.
 func options[T any](p unsafe.Pointer, name string, first uintptr) (o T, err error) {
 	if p == nil {
 		return o, nil

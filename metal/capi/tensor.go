@@ -18,7 +18,7 @@ import (
 // held is the Go side of a tensorfs_tensor.
 type held struct {
 	buffer metal.Buffer
-	set    *set // whose it is; nil for the caller's
+	set    *set // its owner; nil if the caller owns it
 	memory arena
 }
 
