@@ -39,9 +39,9 @@ type codec struct {
 	elems   int64 // per block
 	bytes   int64 // that a block becomes
 	blocks  int64
-	// decode writes len(dst)/bytes blocks; the first of them has the number first.
-	// The streams hold exactly what their span says of these blocks. An error means
-	// that the type cannot hold one of them.
+	// decode writes len(dst)/bytes blocks, beginning with the block number first. The
+	// streams hold exactly the span of these blocks. An error means that the type cannot
+	// hold one of them.
 	decode func(dst []byte, first int64, in inputs) error
 }
 
@@ -159,9 +159,8 @@ func interleavedCodec(t *tensorfs.Tensor, rows int64, repack func(dst, src []byt
 	}, nil
 }
 
-// i2sCodec decodes BitNet's I2_S: codes, then 32 bytes of which the first four
-// are the tensor's F32 scale. Without these 32 bytes the codes are in Trinity's
-// order.
+// i2sCodec decodes BitNet's I2_S: codes, then 32 bytes that begin with the tensor's F32
+// scale. Without these 32 bytes the codes are in Trinity's order.
 func i2sCodec(t *tensorfs.Tensor, opts Options, to kernel.Float) (codec, error) {
 	n, _ := tensorfs.Elements(t.Shape)
 	scaled := t.Data.Size() == n/4+32

@@ -19,9 +19,9 @@ func (c *convert) Size() int64 { return c.blocks * c.bytes }
 // The same numbers as halves may not exceed it either.
 const maxRun = 1 << 20
 
-// Computed is Data that is made when it is read, and best so many bytes at a time: what is
-// made of these finds them in the CPU's cache. f16 of a merge of three models is read at 1.5
-// times the rate for it, and of one with an adapter at twice.
+// Computed is Data that is computed when it is read, most efficiently in runs of Step
+// bytes: a consumer then finds them in the CPU's cache. That makes reading f16 of a merge
+// of three models 1.5 times as fast, and of a model with an adapter twice as fast.
 type Computed interface {
 	tensorfs.Data
 	Step() int64
@@ -29,7 +29,7 @@ type Computed interface {
 
 var _ Computed = (*convert)(nil)
 
-// Step is a part of what the CPU's cache has, of which other parts are the sources'.
+// Step is a part of the CPU's cache, which the sources share.
 func (c *convert) Step() int64 { return 1 << 17 }
 
 // run is how many blocks are converted from one view of the sources.
@@ -86,8 +86,8 @@ type run struct {
 	in            inputs
 }
 
-// read converts the bytes from off on: it takes the inputs and decodes under one
-// guard. The result counts if no file changed meanwhile.
+// read converts the bytes from off on: it takes the inputs and decodes under one guard. The
+// result counts if no file changed during the call.
 func (c *convert) read(dst []byte, off int64, b *buffers) (err error) {
 	out := c.bytes
 	r := run{c: c, first: off / out}

@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
-// Counts says how many numbers of a tensor are out of the ordinary.
+// Counts are the numbers of a tensor that are out of the ordinary.
 type Counts struct {
 	Numbers  int64 // that were looked at: 0 for integers and what cannot be decoded
 	NaN      int64
@@ -43,7 +43,7 @@ func Count(ctx context.Context, t *tensorfs.Tensor, opts Options, read func(n in
 	switch {
 	case plain && t.Quant == nil && !t.BigEndian:
 		c, err := b.stored(ctx, t.Data, f, read)
-		if reason != "" { // nobody sees these numbers as halves
+		if reason != "" { // no view shows these numbers as halves
 			c.Overflow, c.Largest = 0, 0
 		}
 		return c, err
@@ -54,8 +54,8 @@ func Count(ctx context.Context, t *tensorfs.Tensor, opts Options, read func(n in
 	return Counts{NonZero: c.NonZero}, err
 }
 
-// countRun is how many bytes are counted in one go: as many as a processor's own
-// cache holds beside those that they are decoded from.
+// countRun is how many bytes are counted in one go: as many as fit into a processor's own
+// cache with the bytes that they are decoded from.
 const countRun = 1 << 18
 
 // countBuffers are what a count needs, so that it allocates nothing.
@@ -85,9 +85,9 @@ func (b *countBuffers) stored(ctx context.Context, d tensorfs.Data, f ieeeFloat,
 	return total, nil
 }
 
-// decoded counts the numbers that halves are made of. An infinite half is either an
-// infinite number or a large one, and one that is 0 may be a small one: only then the
-// numbers themselves are decoded.
+// decoded counts the numbers behind halves. An infinite half is either an infinite number
+// or a large one, and a half that is 0 may be a small number: only then are the numbers
+// themselves decoded.
 func (b *countBuffers) decoded(ctx context.Context, t *tensorfs.Tensor, opts Options, halves tensorfs.Data, read func(int64)) (total Counts, err error) {
 	size, said := halves.Size(), int64(0)
 	for off := int64(0); off < size; {

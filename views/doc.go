@@ -5,7 +5,7 @@
 // IEEE half, or what [Encode] is asked for. [Build] makes all views of a model,
 // [Index] describes them as index.json.
 //
-// A view never guesses: what it cannot give is left out, and [Absent] says why.
+// A view never guesses: it leaves out what it cannot show, and [Absent] gives the reason.
 //
 // The package decodes nothing itself (views/kernel does) and knows no file
 // format.

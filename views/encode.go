@@ -57,9 +57,8 @@ func (o Options) Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, e
 	return d, nil
 }
 
-// Importance says how much the columns of a matrix count when it is quantised: it returns
-// the n values from first on, of all columns of the first matrix of a tensor, then of the
-// next.
+// Importance weighs the columns of a matrix for quantising: it returns the n values from
+// first on, of all columns of the first matrix of a tensor, then of the next.
 type Importance func(first, n int64) ([]float32, error)
 
 // Weighted is [Encode] by an importance matrix, as ggml quantises with one: nil is as
@@ -156,7 +155,7 @@ func directCodec(t *tensorfs.Tensor, e kernel.Encoder) (codec, error) {
 	return c, c.check(t)
 }
 
-// encodingOf says how the numbers of t are stored.
+// encodingOf names the encoding of t's numbers.
 func encodingOf(t *tensorfs.Tensor) string {
 	if q := t.Quant; q != nil {
 		return fmt.Sprintf("%s with %d bits in groups of %d", q.Mode, q.Bits, q.GroupSize)
@@ -264,8 +263,8 @@ func encoderCodec(t *tensorfs.Tensor, opts Options, e kernel.Encoder) (codec, er
 	return out, nil
 }
 
-// repackCodec puts the codes of a module quantised as MLX does into blocks of a
-// type of ggml. It is false where no type is made so.
+// repackCodec puts the codes of a module quantised as MLX does into blocks of a type of
+// ggml. It is false if no type fits.
 func repackCodec(t *tensorfs.Tensor) (c codec, p kernel.Repack, ok bool, err error) {
 	q := t.Quant
 	if q == nil || q.Mode == "fp8" || q.Numbers != nil {
@@ -297,7 +296,7 @@ type inexact struct {
 	error
 }
 
-// roundingCodec is the repacking c where that is exact, and e where it is not.
+// roundingCodec is the repacking c if that is exact, and e otherwise.
 func roundingCodec(t *tensorfs.Tensor, c codec, e kernel.Encoder) (codec, error) {
 	other, err := encoderCodec(t, Options{}, e)
 	if err != nil {

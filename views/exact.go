@@ -57,10 +57,10 @@ func Exact(t *tensorfs.Tensor) (to tensorfs.DType, exact bool, err error) {
 	return tensorfs.F16, false, nil
 }
 
-// Plain returns the type of the numbers of t where they are not to stay as they are
-// quantised: the one in which the program that packed them, and those that load them,
-// compute with them; where nothing says it, F16, or F32 of 8-bit floats. exact is whether
-// it holds them all. The type of a tensor that is not quantised is its own.
+// Plain returns the type for the numbers of t when they are to be dequantised: the one in
+// which the program that packed them, and programs that load them, compute; if that is
+// unknown, F16, or F32 for 8-bit floats. exact reports whether it holds them all. The type
+// of a tensor that is not quantised is its own.
 //
 // Of numbers with 4 bits of their own, and scales that are powers of two, BF16 holds all:
 // of mxfp4, and of 8-bit floats whose scales it reads.
@@ -85,10 +85,10 @@ func Plain(t *tensorfs.Tensor) (to tensorfs.DType, exact bool, err error) {
 	return to, exact, err
 }
 
-// powersOfTwo reports whether all scales are powers of two, of which no product with an
-// 8-bit float is less than BF16 holds.
+// powersOfTwo reports whether all scales are powers of two, large enough that BF16 holds
+// every product with an 8-bit float.
 func powersOfTwo(t *tensorfs.Tensor) (bool, error) {
-	const least, fraction = 127 - 117, 1<<23 - 1 // an F8_E5M2 is a multiple of 2^-16, and BF16 has those of 2^-133
+	const least, fraction = 127 - 117, 1<<23 - 1 // an F8_E5M2 is a multiple of 2^-16, and BF16 has multiples of 2^-133
 	d, err := Encode(&tensorfs.Tensor{DType: t.DType, Shape: t.Shape, Data: t.Data}, tensorfs.F32)
 	if err != nil {
 		return false, err
@@ -108,8 +108,9 @@ func powersOfTwo(t *tensorfs.Tensor) (bool, error) {
 	return true, nil
 }
 
-// Same returns t, a module that another program packed, as one of MLX's kind that a type
-// of ggml holds, whose rows can be moved; nil where there is none. It reads what Exact does.
+// Same returns t, a module that another program packed, as one of MLX's kind that a type of
+// ggml holds, with rows that can be moved; nil if that is not possible. It reads what Exact
+// does.
 func Same(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	same, _, exact, err := sameExact(t)
 	if err != nil || !exact {
@@ -118,8 +119,8 @@ func Same(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return same, nil
 }
 
-// sameExact returns the numbers of a tensor as a module of MLX's kind and what Exact says
-// of that; nil and false where there is none.
+// sameExact returns the numbers of a tensor as a module of MLX's kind, with Exact's result
+// for it; nil and false if that is not possible.
 func sameExact(t *tensorfs.Tensor) (same *tensorfs.Tensor, to tensorfs.DType, exact bool, err error) {
 	if t.Quant == nil || t.Quant.Same == nil {
 		return nil, to, false, nil

@@ -22,7 +22,7 @@ func fusedF16(b *basis) (Tensors, []Absent) {
 	return fuse("f16", parts, b.groups(), join)
 }
 
-// joinPacked joins packed parts, or says why a kernel could not take the result.
+// joinPacked joins packed parts, or returns why a kernel could not take the result.
 func joinPacked(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	first := &parts[0]
 	if first.Quant != nil {
@@ -62,7 +62,7 @@ type candidate struct {
 	name  string // of the joined tensor
 }
 
-// joiner makes one tensor of a group's parts, or says why that is not possible.
+// joiner joins a group's parts into one tensor, or returns why that is not possible.
 type joiner func(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string)
 
 // fusions are the tensors of a fused view.
@@ -78,12 +78,12 @@ func (f *fusions) Len() int          { return len(f.built) }
 func (f *fusions) Name(i int) string { return f.built[i].name }
 
 func (f *fusions) At(i int) tensorfs.Tensor {
-	t, _ := f.make(f.built[i]) // fuse kept only those that can be made
+	t, _ := f.make(f.built[i]) // fuse kept only groups that can be joined
 	return t
 }
 
-// make builds one group, or says why that is not possible. A tensor that is
-// stored under the group's name wins over a computed one.
+// make builds one group, or returns why that is not possible. A tensor that is stored under
+// the group's name wins over a computed one.
 func (f *fusions) make(c candidate) (tensorfs.Tensor, string) {
 	if stored := f.model[c.name]; stored != nil {
 		i, ok := Find(f.have, c.name)
@@ -108,7 +108,7 @@ func (f *fusions) make(c candidate) (tensorfs.Tensor, string) {
 	return t, reason
 }
 
-// inModel reports whether the model has all that the group is made of.
+// inModel reports whether the model has all parts of the group.
 func (f *fusions) inModel(c candidate) bool {
 	return f.model[c.name] != nil || !slices.ContainsFunc(c.parts(), func(name string) bool { return f.model[name] == nil })
 }
@@ -122,8 +122,8 @@ func (c candidate) parts() []string {
 	return names
 }
 
-// fuse makes the view of that name: every candidate that can be made of the tensors
-// of have. Candidates that cannot be made are absent.
+// fuse makes the view of that name: every candidate whose parts have can join. Other
+// candidates are absent.
 func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []Absent) {
 	f := &fusions{view: view, have: have, model: all.model, join: join}
 	var absent []Absent
@@ -145,8 +145,8 @@ func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []A
 	return f, absent
 }
 
-// missing says which of the tensors that a group needs the model does not have,
-// or only the view of the parts, which gives the reason.
+// missing names the tensors of a group that the model lacks. If only the view of the parts
+// lacks them, it gives that view's reason.
 func (f *fusions) missing(need ...string) string {
 	var inModel, inView []string
 	for _, name := range need {
@@ -162,8 +162,7 @@ func (f *fusions) missing(need ...string) string {
 	return f.view + "/ has no " + strings.Join(inView, " and no ")
 }
 
-// candidates are the groups of which a model has a part or the whole, each once,
-// fallbacks last.
+// candidates are the groups that a model has in part or whole, each once, fallbacks last.
 type candidates struct {
 	list  []candidate
 	model map[string]*tensorfs.Tensor // by the names of weights
@@ -239,9 +238,9 @@ func anyMayOverflow(parts []tensorfs.Tensor) bool {
 	return slices.ContainsFunc(parts, func(p tensorfs.Tensor) bool { return p.MayOverflow })
 }
 
-// joinShapes returns the shape of the joined matrix: rows add up, everything else
-// agrees. Stacks of experts are [experts, rows, columns], or [experts, rows] for
-// a bias; any other shape under such a name says nothing about its rows.
+// joinShapes returns the shape of the joined matrix: rows add up, everything else agrees.
+// Stacks of experts are [experts, rows, columns], or [experts, rows] for a bias; any other
+// shape under such a name does not tell which dimension is rows.
 func joinShapes(parts []tensorfs.Tensor, g *group) ([]int64, string) {
 	first := &parts[0]
 	shape := slices.Clone(first.Shape)

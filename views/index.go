@@ -14,7 +14,7 @@ import (
 // perPiece is how many entries of index.json are rendered at a time.
 const perPiece = 128
 
-// entryFields are those of entries that are being rendered.
+// entryFields are reused fields of entries.
 var entryFields = sync.Pool{New: func() any { return new(fields) }}
 
 // Index returns index.json: every file of every view, and what each view leaves
@@ -69,7 +69,7 @@ func Index(m *tensorfs.Model, built []Built) *tensorfs.Text {
 	return tensorfs.NewText(len(pieces), func(dst []byte, i int) []byte { return pieces[i](dst) })
 }
 
-// AppendModel appends what index.json says of the model, as JSON.
+// AppendModel appends index.json's description of the model, as JSON.
 func AppendModel(dst []byte, m *tensorfs.Model) []byte {
 	dst = tensorfs.AppendJSONString(append(dst, `{"format":`...), m.Format)
 	dst = tensorfs.AppendJSONString(append(dst, `,"path":`...), m.Path)
@@ -130,7 +130,7 @@ func appendEntry(dst []byte, view string, t *tensorfs.Tensor, f *fields) []byte 
 type Property struct {
 	Name string
 	text string
-	json []byte // nil for text
+	json []byte // nil if it is text
 }
 
 // Value is the value as an extended attribute has it: text, or JSON.
@@ -141,7 +141,7 @@ func (p *Property) Value() []byte {
 	return p.json
 }
 
-// Properties returns what index.json says of a tensor of a view, and the view.
+// Properties returns index.json's description of a tensor of a view, and the view's.
 func Properties(view string, t *tensorfs.Tensor) []Property {
 	var f fields
 	f.describe(view, t)
@@ -173,7 +173,7 @@ func (f *fields) add(name string, json []byte) {
 
 var yes = []byte("true")
 
-// describe adds what index.json says of a tensor of a view.
+// describe adds index.json's description of a tensor of a view.
 func (f *fields) describe(view string, t *tensorfs.Tensor) {
 	f.text("dtype", t.DType.String())
 	f.value("shape", func(dst []byte) []byte { return appendShape(dst, t.Shape) })
@@ -251,8 +251,8 @@ func appendParts(dst []byte, parts []tensorfs.Part) []byte {
 	})
 }
 
-// Module is what raw/ says of the codes of a quantised module beyond its quant: where
-// the rest of the module is.
+// Module is raw/'s description of a quantised module's codes beyond quant: where the rest
+// of the module is.
 type Module struct {
 	Weight string  `json:"weight"` // its name in the views that show its numbers
 	Shape  []int64 `json:"shape"`  // of the numbers

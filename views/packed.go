@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
-// pack returns t as a GPU kernel takes it: blocks as stored, a module's codes, scales
-// and biases as one file, plain floats as F16. reason says why there is no such form.
+// pack returns t as a GPU kernel takes it: blocks as stored, a module's codes, scales and
+// biases as one file, plain floats as F16. If there is no such form, reason explains it.
 func pack(t *tensorfs.Tensor, opts Options) (p tensorfs.Tensor, reason string) {
 	kind := t.DType.Kind()
 	// A kernel may know block types that cannot be decoded here.
@@ -45,7 +45,7 @@ type part struct {
 	data        tensorfs.Data
 }
 
-// layOut says where parts are, back to back.
+// layOut places parts back to back.
 func layOut(parts ...part) []tensorfs.Part {
 	out := make([]tensorfs.Part, len(parts))
 	at := int64(0)

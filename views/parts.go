@@ -1,8 +1,8 @@
 package views
 
-// JoinedParts returns the names of the tensors that the one of a canonical name, such
-// as layers.0.attention.qkv.weight, joins, and the dimension along which it does;
-// nil where it joins none.
+// JoinedParts returns the names of the parts that a canonical name, such as
+// layers.0.attention.qkv.weight, joins, and the dimension along which it does; nil if it is
+// not a joined tensor's.
 func JoinedParts(name string) (parts []string, dim int) {
 	tower, at, stem, ok := locate(name)
 	for _, g := range groups {

@@ -13,12 +13,12 @@ type Grouping struct {
 	Mode  string // affine, mxfp4, mxfp8, nvfp4
 	Bits  int    // per code
 	Group int    // numbers per scale
-	CPU   bool   // by the rules of MLX on a CPU, which differ from those on a GPU
+	CPU   bool   // by the rules of MLX on a CPU, which differ from a GPU's
 }
 
-// Quantise returns the module that MLX makes of a tensor of plain numbers, F32, F16 or BF16: codes as the tensor's own
-// data, scales and, for affine modules, biases of their own. Its tensors have the name of t. Nothing is read before they
-// are.
+// Quantise converts a tensor of plain numbers, F32, F16 or BF16, to MLX's module: codes as
+// the tensor's own data, scales and, for affine modules, biases of their own. Its tensors
+// have the name of t. Nothing is read before they are.
 func Quantise(t *tensorfs.Tensor, by Grouping) (*tensorfs.Tensor, error) {
 	rules := kernel.GPU
 	if by.CPU {

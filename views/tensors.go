@@ -30,7 +30,7 @@ func (s stored) Len() int                 { return len(s) }
 func (s stored) Name(i int) string        { return s[i].Name }
 func (s stored) At(i int) tensorfs.Tensor { return s[i] }
 
-// derived are tensors that are each made of one stored tensor.
+// derived are tensors that are each computed from one stored tensor.
 type derived struct {
 	from   []tensorfs.Tensor
 	index  []int32 // of from, in the order of the names
@@ -69,8 +69,8 @@ func derive(ts []tensorfs.Tensor, opts Options, show func(*tensorfs.Tensor, Opti
 	return d, slices.Clone(absent) // without what append kept for more
 }
 
-// as shows the tensors of d another way, under names with a suffix, and leaves out
-// those for which without gives a reason. absent is what d leaves out.
+// as shows the tensors of d another way, under names with a suffix, and leaves out tensors
+// for which without gives a reason. absent lists the tensors that d leaves out.
 func (d *derived) as(suffix string, absent []Absent, show func(*tensorfs.Tensor, Options) (tensorfs.Tensor, string), without func(*tensorfs.Tensor) string) (*derived, []Absent) {
 	v := &derived{from: d.from, index: make([]int32, 0, len(d.index)), opts: d.opts, suffix: suffix, show: show}
 	all := slices.Clone(absent)
@@ -84,19 +84,18 @@ func (d *derived) as(suffix string, absent []Absent, show func(*tensorfs.Tensor,
 		}
 		v.index = append(v.index, i)
 	}
-	if suffix == d.suffix && len(all) == len(absent) { // the lists are those of d
+	if suffix == d.suffix && len(all) == len(absent) { // the lists are equal to d's
 		v.index = d.index
 		return v, absent
 	}
-	if suffix != d.suffix { // else the order is that of d
+	if suffix != d.suffix { // otherwise the order is d's
 		v.sort()
 	}
 	sortAbsent(all)
 	return v, all
 }
 
-// sort orders by name with suffix. Names are only put together where one begins
-// with the other.
+// sort orders by name with suffix. Names are only joined if one begins with the other.
 func (d *derived) sort() {
 	slices.SortFunc(d.index, func(a, b int32) int {
 		x, y := d.from[a].Weight(), d.from[b].Weight()

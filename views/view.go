@@ -10,9 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
-// Version is that of the bytes of the views: it is raised with every change after
-// which a model's tensor has other bytes. What was kept of them under another
-// version is made again.
+// Version is the version of the views' bytes: it is raised with every change that gives a
+// model's tensor other bytes. Bytes kept under another version are computed again.
 const Version = 1
 
 // View is one way to see a model's tensors.
@@ -25,8 +24,8 @@ type View struct {
 	ForKernels bool // its files are what engines' kernels take
 }
 
-// basis is what views are made of: the model's tensors, sorted by name, and the
-// results shared by several views, made once.
+// basis is the input of the views: the model's tensors, sorted by name, and the results
+// shared by several views, computed once.
 type basis struct {
 	tensors []tensorfs.Tensor
 	packed  func() (*derived, []Absent)
@@ -43,10 +42,10 @@ type Absent struct {
 	Lost bool
 
 	reason string
-	owner  string // of a companion, which says the reason
+	owner  string // of a companion; has the reason
 }
 
-// Reason says why, in a line.
+// Reason explains it, in a line.
 func (a *Absent) Reason() string {
 	if a.owner != "" { // made when it is asked for: half of a model's tensors may be companions
 		return companionOf(a.owner)
@@ -68,7 +67,7 @@ func (b *Built) Lost() (n int) {
 // between views. The zero value is the default.
 type Options struct {
 	I2S   string // layout of I2_S codes: one of I2SLayouts, "" to go by the size
-	Views []View // rows of All that [Choose] returned; nil for all but those on request
+	Views []View // rows of All that [Choose] returned; nil means all default ones
 
 	by Importance // of Weighted
 }
@@ -93,8 +92,8 @@ var All = []View{
 const Default = "default"
 
 // Choose returns the views of those names in the order of All, each once. The name
-// [Default] stands for those that are made without being asked for. An unknown name
-// is an error that lists the known ones.
+// [Default] selects all views that need not be asked for. An unknown name is an error that
+// lists the known ones.
 func Choose(names []string) ([]View, error) {
 	known := []string{Default}
 	chosen := []View{}
