@@ -18,15 +18,15 @@ func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return add(t, plusOn
 // the last digits of tiny numbers, which were lost in the sum.
 func SubtractOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return add(t, minusOne) }
 
-// numbers says how a stored number of a type becomes another.
+// numbers converts a stored number of a type to another number.
 type numbers map[tensorfs.DType]func(src []byte) float32
 
 func add(t *tensorfs.Tensor, by numbers) (*tensorfs.Tensor, error) {
 	return calculated("added to", t, tensorfs.F32, by)
 }
 
-// calculated returns a tensor of another type, F32, BF16 or F16, whose numbers are made of
-// those of t. how is a word for errors.
+// calculated returns a tensor of another type, F32, BF16 or F16, whose numbers are computed
+// from the numbers of t. how is a word for errors.
 func calculated(how string, t *tensorfs.Tensor, to tensorfs.DType, by numbers) (*tensorfs.Tensor, error) {
 	number, ok := by[t.DType]
 	if t.Quant != nil || !ok || t.BigEndian || t.Opaque != "" {
@@ -74,7 +74,7 @@ var stored = map[tensorfs.DType]func(dst []byte, x float32){
 	},
 }
 
-// computed is numbers that are made of those of d, with out bytes for each.
+// computed is numbers computed from the numbers of d, with out bytes for each.
 type computed struct {
 	d          tensorfs.Data
 	number     func(src []byte) float32

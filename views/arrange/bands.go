@@ -25,13 +25,13 @@ type band struct {
 	err           error
 }
 
-// bands are those that were used last, the latest first.
+// bands are the most recently used ones, the latest first.
 var bands struct {
 	sync.Mutex
 	list []*band
 }
 
-// perBand is how many columns a band has, 0 where they are made without.
+// perBand is how many columns a band has, 0 if bands are not used.
 func (t *transposed) perBand() int64 {
 	if t.rows*t.cols*t.width <= smallMatrix {
 		return 0
@@ -45,7 +45,7 @@ func (t *transposed) fromBand(dst []byte, matrix, col, row int64) (int, error) {
 	per := t.perBand()
 	b, err := t.band(matrix, col/per)
 	if err == nil {
-		err = tensorfs.Check(t.d) // what is kept may be that of a file that changed
+		err = tensorfs.Check(t.d) // a kept band may come from a file that has changed
 	}
 	if err != nil {
 		return 0, err

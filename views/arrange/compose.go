@@ -9,14 +9,13 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// compose returns a tensor of that shape that is described like ts[0], with the
-// length of its rows: its codes are what fn makes of the codes of ts, its scales
-// and biases are what fn makes of theirs, and global makes that of factors for
-// whole tensors.
+// compose returns a tensor of that shape that is described like ts[0], with the length of
+// its rows: fn is applied to the codes of ts, and to their scales and biases, and global to
+// the factors of whole tensors.
 func compose(ts []*tensorfs.Tensor, shape []int64, global func(ts []*tensorfs.Tensor) (*tensorfs.Tensor, error), fn func(parts []tensorfs.Data) tensorfs.Data) (*tensorfs.Tensor, error) {
 	ts = asWide(ts)
 	first := ts[0]
-	row := max(len(first.Numbers())-1, 0) // the dimensions of parts from here on are theirs alone
+	row := max(len(first.Numbers())-1, 0) // dimensions from here on belong only to a part
 	part := func(of func(t *tensorfs.Tensor) *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 		p := of(first)
 		if p == nil {
@@ -70,8 +69,8 @@ func compose(ts []*tensorfs.Tensor, shape []int64, global func(ts []*tensorfs.Te
 	return to, err
 }
 
-// asWide returns plain tensors that would have one type in a file, but of which some are F32
-// because they are calculated, all as F32.
+// asWide returns plain tensors that would have one type in a file as F32, if some are F32 because they are
+// calculated.
 func asWide(ts []*tensorfs.Tensor) []*tensorfs.Tensor {
 	float := func(t *tensorfs.Tensor) tensorfs.DType { return cmp.Or(t.Float, t.DType) }
 	same, mixed := true, false

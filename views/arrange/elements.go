@@ -12,8 +12,8 @@ type maker interface {
 	make(dst []byte, first int64) error
 }
 
-// readElements is ReadAt for size bytes in elements of so many: elements of which
-// only a part is wanted are made apart.
+// readElements is ReadAt for size bytes in elements of width bytes: elements that p covers
+// only in part are computed in a buffer.
 func readElements(m maker, width, size int64, p []byte, off int64) (int, error) {
 	n, eof := tensorfs.ClipRange(size, p, off)
 	done := 0

@@ -64,8 +64,8 @@ func Stack(ts ...*tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	})
 }
 
-// Reshape returns the same numbers in another shape. The length of rows stays
-// where they are quantised.
+// Reshape returns the same numbers in another shape. If they are quantised, the length of
+// rows stays.
 func Reshape(t *tensorfs.Tensor, shape ...int64) (*tensorfs.Tensor, error) {
 	own := t.Numbers()
 	if err := movable(t, -1); err != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Permute moves the rows of q and k from the order of Hugging Face to that of
-// GGUF: each head's first and second half take turns, because GGUF pairs the
-// dimensions 2i and 2i+1 where Hugging Face pairs i and i+half.
+// Permute moves the rows of q and k from Hugging Face's order to GGUF's: each head's first
+// and second half take turns, because GGUF pairs the dimensions 2i and 2i+1, and Hugging
+// Face pairs i and i+half.
 //
 //	0 1 2 3 | 4 5 6 7   becomes   0 4 1 5 2 6 3 7
 //
@@ -90,9 +90,8 @@ func Swap(t *tensorfs.Tensor, dim int, outer, inner int64) (*tensorfs.Tensor, er
 	}, 0)
 }
 
-// move returns the tensor of that shape that has other indices of a dimension, of
-// its codes and of all companions. axes says which, for indices of unit bytes, and
-// from is the first.
+// move returns the tensor of that shape with other indices of a dimension, in its codes and
+// all companions. axes returns the indices for units of unit bytes, and from is the first.
 func move(t *tensorfs.Tensor, dim int, shape []int64, axes func(unit int64) []axis, from int64) (*tensorfs.Tensor, error) {
 	if err := movable(t, dim); err != nil {
 		return nil, err
