@@ -14,10 +14,11 @@ type Decoder struct {
 	Fields []Field               // multi-byte fields inside a block, which a big-endian file stores swapped
 	Decode func(dst, src []byte) // len(src) = n*Bytes, len(dst) = n*Elems numbers, any n >= 0, no overlap
 
-	// Number returns the little-endian number at the start of b. It is nil for types that no scales have.
+	// Number returns the little-endian number at the start of b. It is nil if no scales
+	// have the type.
 	Number func(b []byte) float32
-	// Scaled is Decode for codes that have a scale elsewhere: code * scale in F32, rounded once. It is nil for types
-	// that no checkpoint stores so.
+	// Scaled is Decode for codes that have a scale elsewhere: code * scale in F32, rounded
+	// once. It is nil if no checkpoint stores the type so.
 	Scaled func(dst, src []byte, scale float32)
 
 	body   func(dst, src []byte, to Float)
@@ -88,7 +89,8 @@ func makeDecoders(to Float, fast *implementation) map[string]Decoder {
 	return table
 }
 
-// checkBlocks alone checks the lengths that callers pass, so that the assembly it guards can trust them.
+// checkBlocks is the only check of the lengths that callers pass, so that the assembly it
+// guards can trust them.
 func checkBlocks(name string, dst, src, out, in int) {
 	if n := src / in; src != n*in || dst != n*out {
 		panic(fmt.Sprintf("kernel: %s: %d bytes into %d; blocks are %d bytes and become %d", name, src, dst, in, out))

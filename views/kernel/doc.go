@@ -15,7 +15,8 @@
 //	e, ok := kernel.LookupEncoder("Q4_K") // types of ggml, as it quantises, and BF16
 //	e.Encode(dst, src)                    // len(src) = n*e.In, len(dst) = n*e.Bytes
 //
-// A [Repack] puts groups into blocks of a type of ggml that has the same numbers, where there is one.
+// A [Repack] puts groups into blocks of a type of ggml that has the same numbers, if there
+// is one.
 //
 // [I2S] decodes the ternary tensors of BitNet files, [Deinterleave] undoes the row interleaving of ggml's removed
 // Q4_0 variants. [Decoder.Scaled] multiplies 8-bit floats by the scale of their block.

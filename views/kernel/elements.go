@@ -12,7 +12,8 @@ import (
 // processor does. Every implementation gives the same bits, but for NaN, which [Rounding]
 // makes one.
 
-// elementKernels are what a processor has for it, each for runs of eight numbers; nil for none.
+// elementKernels are a processor's kernels for it, each for runs of eight numbers. They may
+// be nil.
 type elementKernels struct {
 	add, subtract, divideEach func(dst, src *byte, runs int)
 	multiply, divide          func(dst *byte, by float32, runs int)
@@ -59,7 +60,8 @@ func Subtract(dst, src []byte) {
 	}
 }
 
-// DivideEach divides each number of dst by that of by in its place, where that is not 0.
+// DivideEach divides each number of dst by the number of by at the same place, unless that
+// is 0.
 func DivideEach(dst, by []byte) {
 	n := inPairs(elements.divideEach, dst, by)
 	for dst, by = dst[n:], by[n:]; len(dst) > 0; dst, by = dst[4:], by[4:] {
@@ -96,8 +98,9 @@ func KeepLarger(dst []byte, bits int32) {
 	}
 }
 
-// Elect adds the numbers of src that have the sign of those of signs in their place to sums, and a
-// weight to weights; of others, 0. What is not at least 0 among the signs is negative, and NaN in src has no sign.
+// Elect adds a number of src to sums, and a weight to weights, if the number has the same
+// sign as the number of signs at its place; otherwise it adds 0. Signs that are not at
+// least 0 are negative, and NaN in src has no sign.
 func Elect(sums, weights, src, signs []byte, weight float32) {
 	pair(sums, weights)
 	pair(sums, src)
@@ -117,8 +120,8 @@ func Elect(sums, weights, src, signs []byte, weight float32) {
 	}
 }
 
-// Rounding rounds F32 numbers to those that a type holds, to nearest even. Every NaN becomes
-// 0x7FC00000.
+// Rounding rounds F32 numbers to numbers that a type holds, to nearest even. Every NaN
+// becomes 0x7FC00000.
 type Rounding func(dst []byte)
 
 // Roundings are by the name of the type.

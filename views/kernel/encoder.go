@@ -10,8 +10,9 @@ type Encoder struct {
 	In     int                   // bytes of the numbers of a block
 	Encode func(dst, src []byte) // len(src) = n*In, len(dst) = n*Bytes, any n >= 0, no overlap
 
-	// Weigh encodes whole rows of F32 by an importance matrix: how much the number in each column of a row counts, which
-	// has len(importance) columns, a multiple of Elems. nil where ggml pays no regard to one, which is the same as Encode.
+	// Weigh encodes whole rows of F32 by an importance matrix: how much the number in each
+	// column of a row counts, which has len(importance) columns, a multiple of Elems. It is
+	// nil if ggml ignores the matrix; Encode is the same then.
 	Weigh func(dst, src []byte, importance []float32)
 }
 

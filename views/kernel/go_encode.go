@@ -5,15 +5,17 @@ import (
 	"math"
 )
 
-// Encoders of F32 numbers. Q8_0 and Q4_0 are those of ggml's quantize_row_q8_0_ref and quantize_row_q4_0_ref
-// (ggml-quants.c), which make the same bytes on every machine for finite numbers; the blocks are drawn in go_q32.go.
+// Encoders of F32 numbers. Q8_0 and Q4_0 follow ggml's quantize_row_q8_0_ref and
+// quantize_row_q4_0_ref (ggml-quants.c), which write the same bytes on every machine for
+// finite numbers; the blocks are drawn in go_q32.go.
 //
 //	Q8_0   amax = largest |x|, d = amax/127, id = 1/d (0 for d = 0), q = x*id rounded, halves away from zero
 //	Q4_0   max = first x of the largest |x|, d = max/-8, id = 1/d (0 for d = 0), q = the smaller of 15 and x*id + 8.5 cut off
 //
-// All are F32 operations, each rounded. A block of zeros has d = -0 in Q4_0. Numbers that are not finite, for which C
-// leaves the result open, give what ggml makes of them on x86: in Q4_0 a NaN is not a maximum, in Q8_0 it is until a
-// number follows it, and a product that no integer of 32 bits holds becomes code 0.
+// All are F32 operations, each rounded. A block of zeros has d = -0 in Q4_0. For numbers
+// that are not finite, which C leaves open, the result is ggml's on x86: in Q4_0 a NaN is
+// not a maximum, in Q8_0 it is until a number follows it, and a product that no integer of
+// 32 bits holds becomes code 0.
 
 // toBF16 rounds to nearest even. A NaN keeps its sign and the upper bits of its payload and becomes quiet.
 func toBF16(dst, src []byte) {

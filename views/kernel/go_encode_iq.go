@@ -24,7 +24,7 @@ func nearestLevel(v float32) uint8 {
 	if !(v < iq4Levels[15]) {
 		return 15
 	}
-	return iq4Next[int32(v*0x1p22)>>21+254] // cut off are only parts of numbers that are next to one level alone
+	return iq4Next[int32(v*0x1p22)>>21+254] // only cuts off fractions of numbers that are next to a single level
 }
 
 // fitLevels returns sums of w*q*x and w*q*q of the levels q that are next to x times a factor.
@@ -111,7 +111,8 @@ func toIQ4_XS(dst []byte, x, importance []float32, _ float32) {
 	}
 }
 
-// headIQ4_XS stores the scales of the parts, and makes of them the factors that turn numbers into levels.
+// headIQ4_XS stores the scales of the sub-blocks, and turns them into the factors that map
+// numbers to levels.
 func headIQ4_XS(dst []byte, scales *[8]float32) {
 	largest, _ := peak(scales[:])
 	d := -largest / 32

@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// Encoders of ggml's K types (quantize_row_q2_K_ref and so on, and quantize_row_q2_K_impl and so on with an importance
-// matrix); the blocks are drawn in go_k.go. Scales of sub-blocks are found first, then they are quantised themselves,
-// and the codes are chosen anew for what became of them.
+// Encoders of ggml's K types (quantize_row_q2_K_ref and so on, and quantize_row_q2_K_impl
+// and so on with an importance matrix); the blocks are drawn in go_k.go. Scales of
+// sub-blocks are computed first, then they are quantised themselves, and the codes are
+// chosen again for the quantised scales.
 
 // superBlock is how 256 numbers become a block of a K type.
 type superBlock struct {
@@ -69,7 +70,8 @@ func (k *superBlock) encode(dst []byte, x, importance []float32, _ float32) {
 	k.pack(dst, &b.codes)
 }
 
-// meanSquare is what the sum of the squares of 256 numbers adds to that of each in its weight.
+// meanSquare is what the sum of the squares of 256 numbers adds to each number's square in
+// its weight.
 func (k *superBlock) meanSquare(squares float32) float32 { return float32(k.sigma*squares) / 256 }
 
 // again chooses the codes of a sub-block by the scale and the minimum that are stored. With a scale of 0 they stay.

@@ -14,8 +14,9 @@ import (
 //	Q6_K   ql[128]  qh[64]  scales i8[16]  d        16 sub-blocks of 16
 //	Q8_K   d f32  qs i8[256]  bsums i16[16]         for dot products; bsums is not needed here
 //
-// Two-bit arrays: 32 bytes serve 128 elements, bits 0-1 the first 32 of them, bits 2-3 the next and so on.
-// Nibble arrays of Q4_K and Q5_K: 32 bytes serve 64 elements, low nibbles the first 32, high nibbles the others.
+// Two-bit arrays: 32 bytes serve 128 elements, bits 0-1 the first 32 of them, bits 2-3 the
+// next and so on. Nibble arrays of Q4_K and Q5_K: 32 bytes serve 64 elements, low nibbles
+// the first 32, high nibbles the last 32.
 
 // q2_K: the low nibble of a scale multiplies d, the high one dmin.
 func q2_K(dst, src []byte, to Float) {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// add is the specification of Powers.Add, of which b begins at lane 0.
+// add is the specification of Powers.Add. b begins at lane 0.
 func (p *Powers) add(b []byte, columns []float64) {
 	for i := range columns {
 		bits := binary.LittleEndian.Uint32(b[4*i:])

@@ -232,7 +232,8 @@ func (g *grouping) code(x float32) uint8 {
 	}
 	c := uint8(0)
 	for i, from := range fp4Steps {
-		// A tie goes to the even code: the step is reached at it where that is the upper one.
+		// A tie goes to the even code: if that is the upper one, the step is reached at the
+		// tie.
 		if a := abs32(x); a > from || i%2 == 1 && a == from {
 			c = uint8(i + 1)
 		}

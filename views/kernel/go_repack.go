@@ -24,7 +24,7 @@ func spread4(w uint64) uint64 {
 	return (w | w<<4) & 0x0F0F_0F0F_0F0F_0F0F
 }
 
-// spread5 is spread for 5 bits, of which more would be left where others go.
+// spread5 is spread for 5 bits. More bits would be left at the places of others.
 func spread5(w uint64) uint64 {
 	w = w&0x0000_0000_000F_FFFF | w<<12&0x000F_FFFF_0000_0000
 	w = w&0x0000_03FF_0000_03FF | w<<6&0x03FF_0000_03FF_0000
@@ -115,8 +115,9 @@ func repackAffine(bits int, scale string) repackFunc {
 	}
 }
 
-// halfScales returns the scale and the bias of a group as halves, and whether these give the same numbers. A scale
-// that no half equals does not matter where it is multiplied by zeros alone: MLX writes one for groups of equal numbers.
+// halfScales returns the scale and the bias of a group as halves, and whether these give
+// the same numbers. A scale that no half equals does not matter if it is multiplied only by
+// zeros: MLX writes one for groups of equal numbers.
 func halfScales(s, b float32, codes []byte) (d, m uint16, ok bool) {
 	d, okD := exactHalf(s)
 	m, okM := exactHalf(b)
@@ -243,7 +244,7 @@ func exactBF16(b []byte) int {
 		high = 0x477F * each
 	)
 	for i := 0; i < len(b); i += 2 {
-		for ; i+8 <= len(b); i += 8 { // differences leave the top bit of each set where they are not negative
+		for ; i+8 <= len(b); i += 8 { // differences leave the top bit of each set if they are not negative
 			m := binary.LittleEndian.Uint64(b[i:]) &^ sign
 			if ((m|sign)-low)&(high|sign-m)&sign|(sign-m)&sign != sign {
 				break

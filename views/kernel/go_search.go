@@ -5,9 +5,10 @@ import "math"
 // How ggml finds the scales of a sub-block (ggml-quants.c: make_qx_quants, make_q3_quants, make_qkx2_quants,
 // make_qkx3_quants, make_qp_quants, best_index_int8): it tries some, and takes that with the smallest weighted error.
 //
-// The result is held to every bit, so the order of operations is part of it: each is rounded to F32 by itself, sums go
-// in the order of the elements. A product that is added to something is converted explicitly, because Go would
-// otherwise fuse the two on processors that can.
+// Every bit of the result is specified, so the order of operations is part of it: each is
+// rounded to F32 on its own, sums go in the order of the elements. A product that is added
+// to something is converted explicitly, because Go would otherwise fuse the two on
+// processors that can.
 
 // tiny is what a group's largest number has to reach; below it the group is taken for zeros.
 const tiny = 1e-15
@@ -155,7 +156,7 @@ func searchQ3(codes []uint8, x []float32) float32 {
 	return 0
 }
 
-// grid says which scales [searchMin] tries: for codes up to steps of another width.
+// grid lists the scales that [searchMin] tries: for codes up to steps of another width.
 type grid struct {
 	most        int32   // the largest code
 	first, step float32 // what is added to it, for k = 0, 1, ... last

@@ -117,8 +117,9 @@ func field(block, at, n int) func(dst, src []byte) {
 	}
 }
 
-// offset writes what is the number of a code 0, where codes are less than the elements by 2^power: -d * 2^power. The
-// product is exact, and only its sign and exponent differ from those of d where d is an ordinary half.
+// offset writes the number for code 0, if codes are less than the elements by 2^power: -d *
+// 2^power. The product is exact, and only its sign and exponent differ from d's if d is an
+// ordinary half.
 func offset(block, power int) func(dst, src []byte) {
 	by := -float32(int(1) << power)
 	last := uint16(31-power) << 10 // exponents from here on become too large

@@ -59,7 +59,7 @@ func magnitude(m uint32) uint32 {
 	if m-0x3880_0000 < 0x0F00_0000 { // 2^-14 to 65536: correct the bias, round; a carry into the exponent is right
 		return (m - 0x3800_0000 + 0xFFF + m>>13&1) >> 13
 	}
-	if m < 0x3880_0000 { // the last place of 0.5 is 2^-24 as that of a subnormal half: the addition rounds
+	if m < 0x3880_0000 { // the last place of 0.5 is 2^-24 like a subnormal half's: the addition rounds
 		return math.Float32bits(math.Float32frombits(m)+0.5) - 0x3F00_0000
 	}
 	if m > 0x7F80_0000 {

@@ -97,7 +97,7 @@ func pickHalves(dst, src []byte, n int, h [4]uint16) {
 	}
 }
 
-// trinity has no implementation but this: nobody is known to write such files.
+// trinity has no implementation but this: no program is known to write such files.
 func (to Float) trinity() func(dst, src []byte, d float32) {
 	levels := [4]float32{0, 1, -1, 0}
 	return func(dst, src []byte, d float32) {

@@ -7,13 +7,13 @@ type implementation struct {
 	types  map[string]func(dst, src []byte) // by stored type name
 	groups map[groupKey]groupFunc           // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
 	scaled map[string]scaledFunc            // by the stored type name of the codes
-	picks  pickFunc                         // what I2S runs; nil for plain Go
+	picks  pickFunc                         // I2S's; nil means plain Go
 
 	singlePicks func(dst, src []byte, n int, f [4]uint32) // the same to F32
-	exact       func(dtype string, b []byte) int          // see exactHalves; nil for plain Go
+	exact       func(dtype string, b []byte) int          // see exactHalves; nil means plain Go
 	encoders    map[encoderKey]func(dst, src []byte)
 	weighers    map[string]func(dst, src []byte, importance []float32) // by stored type name; see Encoder.Weigh
-	splits      map[string]func(dst, src []byte)                       // of codes alone, by stored type name
+	splits      map[string]func(dst, src []byte)                       // only of codes, by stored type name
 	repacks     map[groupKey]repackFunc                                // an accelerated one is only called for groups of a multiple of 32 elements, and 16 for nvfp4
 }
 
@@ -37,7 +37,8 @@ type scaledFunc = func(dst, src []byte, scale float32)
 // from h, bits 5-4 the next n and so on.
 type pickFunc = func(dst, src []byte, n int, h [4]uint16)
 
-// accelerated is what this machine has besides plain Go, nil for nothing; decided once.
+// accelerated are this machine's implementations besides plain Go, decided once; may be
+// nil.
 var accelerated = native()
 
 // acceleratedSingle is the same for decoders to F32.

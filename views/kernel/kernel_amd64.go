@@ -217,7 +217,7 @@ func avx2Groups(to Float, key groupKey, k groupKernel) groupFunc {
 		for len(codes) >= in {
 			n := len(codes) / in
 			_, _ = dst[n*out-1], scales[n*scale-1]
-			b := &scales[0] // any address where there are no biases
+			b := &scales[0] // any address if there are no biases
 			if bias > 0 {
 				_ = biases[n*bias-1]
 				b = &biases[0]

@@ -570,12 +570,14 @@ func mxfp8RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups 
 //go:noescape
 func nvfp4RepackAVX2(dst *byte, codes *byte, scales *byte, biases *byte, groups int, chunks int)
 
-// exactBF16AVX2 looks at blocks of 64 bytes until one may hold a number that is no half; rest counts from that one.
+// exactBF16AVX2 checks blocks of 64 bytes until one may hold a number that is not a half;
+// rest counts from that one.
 //
 //go:noescape
 func exactBF16AVX2(src *byte, blocks int) (rest int)
 
-// exactF32AVX2 looks at blocks of 64 bytes until one may hold a number that is no half; rest counts from that one.
+// exactF32AVX2 checks blocks of 64 bytes until one may hold a number that is not a half;
+// rest counts from that one.
 //
 //go:noescape
 func exactF32AVX2(src *byte, blocks int) (rest int)
@@ -675,7 +677,7 @@ func addAVX2(dst *byte, src *byte, runs int)
 //go:noescape
 func subtractAVX2(dst *byte, src *byte, runs int)
 
-// divideEachAVX2 divides dst by src where that is not 0.
+// divideEachAVX2 divides dst by src unless that is 0.
 //
 //go:noescape
 func divideEachAVX2(dst *byte, src *byte, runs int)

@@ -65,7 +65,8 @@ func affineRepackAVX2(bits int, dst, codes, scales, biases *byte, groups, chunks
 	}
 }
 
-// avx2Affine repacks groups whose scales and biases are halves, and the others one by one in plain Go.
+// avx2Affine repacks groups whose scales and biases are halves, and all other groups one by
+// one in plain Go.
 func avx2Affine(bits int, scale string) repackFunc {
 	const most = 128 // groups whose scales are made halves at a time
 	plain, size, block := goRepacks[groupKey{"affine", bits, scale}], scaleBytes(scale), 20

@@ -4,8 +4,9 @@ package kernel
 
 import "math"
 
-// affineNEON decodes n groups of a multiple of 8 elements. It reads codes 8 bytes at a time, so it reads up to 6 bytes
-// after them. kind says how scales and biases are stored: 0 F16, 1 BF16, 2 F32. It stops as the block decoders do.
+// affineNEON decodes n groups of a multiple of 8 elements. It reads codes 8 bytes at a
+// time, so it reads up to 6 bytes after them. kind selects the type of scales and biases: 0
+// F16, 1 BF16, 2 F32. It stops as the block decoders do.
 //
 //go:noescape
 func affineNEON(dst, codes, scales, biases *byte, n, group, bits, kind int, unpack *affineUnpack) (done int)

@@ -20,7 +20,8 @@ const (
 // notFinite is the bits of infinity. Numbers that are not finite are left to plain Go.
 const notFinite = 0x7F80_0000
 
-// load puts numbers of two times eight sub-blocks of n into rows. It is false where one of them is not finite.
+// load puts numbers of two times eight sub-blocks of n into rows. It is false if one of
+// them is not finite.
 func (l *laneRows) load(row int, first, second []float32, n int) bool {
 	_, _ = first[8*n-1], second[8*n-1]
 	return transposeAVX2(&l[row][0], &first[0], &second[0], n) < notFinite
@@ -113,8 +114,8 @@ type work struct {
 
 var works = sync.Pool{New: func() any { return new(work) }}
 
-// inTurns hands out the numbers of blocks of some elements and bytes, at most most blocks at a time, and the importance
-// of each. Those of a turn are in x of the work.
+// inTurns passes on the numbers of blocks of some elements and bytes, at most most blocks
+// at a time, with the importance of each. A turn's numbers are in x of the work.
 func inTurns(dst, src []byte, importance []float32, elems, bytes, most int, encode func(w *work, dst []byte, importance []float32, count int)) {
 	w := works.Get().(*work)
 	defer works.Put(w)

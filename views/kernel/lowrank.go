@@ -9,10 +9,10 @@ import (
 //
 //	Factor * Left @ Right     Left [rows, Rank], row-major; Right [Rank, columns], as AppendPanels has it
 //
-// What it adds to F32 numbers is the same on every processor: products of two F32 are exact
+// Its addition to F32 numbers is the same on every processor: products of two F32 are exact
 // as F64, and their sum begins with 0 and goes up from the first, so that fusing changes
 // nothing; the sum is rounded to F32, then its product with the factor, and then the sum of
-// that and the number. What is not a number is 0x7FC00000.
+// both. NaN is 0x7FC00000.
 type LowRank struct {
 	Left, Right []float32
 	Rank        int

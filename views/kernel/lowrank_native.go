@@ -16,7 +16,7 @@ type lowRankKernel struct {
 // the rank to what the kernels do in one go: they change no sum, as none is -0.
 type lowRankBuffers struct {
 	left, right []float64
-	part        [4][4 * panel]byte // rows of a panel of which not all are wanted
+	part        [4][4 * panel]byte // rows of a panel that is only needed in part
 }
 
 var lowRankPool = sync.Pool{New: func() any { return new(lowRankBuffers) }}

@@ -5,9 +5,10 @@ import (
 	"math"
 )
 
-// Powers are sums of the powers of F32 numbers. What is not finite is counted and in no sum. Every implementation adds
-// number i to lane i%8, so that the sums have the same bits everywhere; x and x*x are exact as F64, and x*x*x*x is added
-// by a fused operation, rounded once.
+// Powers are sums of the powers of F32 numbers. Numbers that are not finite are counted and
+// left out of the sums. Every implementation adds number i to lane i%8, so that the sums
+// have the same bits everywhere; x and x*x are exact as F64, and x*x*x*x is added by a
+// fused operation, rounded once.
 //
 // The zero value is not ready: see [NewPowers].
 type Powers struct {
@@ -37,7 +38,7 @@ func (p *Powers) Add(b []byte, columns []float64) {
 	p.add(b[n:], columns[n/4:])
 }
 
-// Sum is the sum of the numbers, Square that of their squares and Four that of the squares of these.
+// Sum is the sum of the numbers, Square of their squares and Four of their fourth powers.
 func (p *Powers) Sum() float64 { return eightLanes(&p.sum) }
 
 // Square is the sum of the squares.
@@ -46,7 +47,7 @@ func (p *Powers) Square() float64 { return eightLanes(&p.square) }
 // Four is the sum of the fourth powers.
 func (p *Powers) Four() float64 { return eightLanes(&p.four) }
 
-// Least is the least number, infinite where there are none. 0 has no sign.
+// Least is the least number, infinite without numbers. 0 has no sign.
 func (p *Powers) Least() float32 { return leastOf(&p.least) }
 
 // Most is the greatest number: see Least.

@@ -13,15 +13,15 @@ type Quantiser struct {
 
 	Codes, Scale, Bias int // bytes per group in each stream; Bias 0: none
 
-	// Quantise makes n groups of n*Elems numbers in F32, each of which From holds. A stream that is empty is not made; the
-	// others have the lengths that n groups have.
+	// Quantise quantises n groups of Elems F32 numbers. From must hold each number. An
+	// empty stream is not written; the rest have the lengths of n groups.
 	Quantise func(codes, scales, biases, src []byte)
 }
 
-// Rules are those of one of MLX's two implementations, whose bytes differ.
+// Rules belong to one of MLX's two implementations, whose bytes differ.
 type Rules int
 
-// The implementations: GPU is that of Metal and CUDA.
+// The implementations: GPU means Metal and CUDA.
 const (
 	GPU Rules = iota
 	CPU

@@ -18,8 +18,9 @@ type Repack struct {
 	Scales func(scales, biases []byte) (exact int)
 }
 
-// LookupRepack returns the fastest repacking of this machine for a mode, bits per code, group size and dtype of the
-// scales, as in [LookupGroup]. It is false where no type of ggml has such codes in such groups.
+// LookupRepack returns the fastest repacking of this machine for a mode, bits per code,
+// group size and dtype of the scales, as in [LookupGroup]. It is false if no type of ggml
+// has such codes in such groups.
 //
 //	affine 2, 3, 4 bits   Q4_1    groups of a multiple of 32; exact where scale and bias are halves, or all codes are 0 and the bias is one
 //	affine 5 bits         Q5_1    the same

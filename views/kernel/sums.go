@@ -38,7 +38,8 @@ func (m *Moments) Sum() float64 { return lanes(&m.sum) }
 // Squares is the sum of their squares.
 func (m *Moments) Squares() float64 { return lanes(&m.squares) }
 
-// Least and Most are the least and the greatest number, infinite where there are none. 0 has no sign.
+// Least and Most are the least and the greatest number, infinite without numbers. 0 has no
+// sign.
 func (m *Moments) Least() float32 { return leastOf(&m.least) }
 
 // Most is the greatest number: see Least.
@@ -110,7 +111,7 @@ func (d *Distances) Sum() float64 { return lanes(&d.sum) }
 // Squares is the sum of (x-y)^2.
 func (d *Distances) Squares() float64 { return lanes(&d.squares) }
 
-// Norms are the sums of x^2 and of y^2, and Dot that of x*y.
+// Norms are the sums of x^2 and of y^2, and Dot the sum of x*y.
 func (d *Distances) Norms() (x, y float64) { return lanes(&d.x), lanes(&d.y) }
 
 // Dot is the sum of x*y.

@@ -8,8 +8,8 @@ import "fmt"
 //	a = fma(w, x, a), from 0 on     in F32, each step rounded once
 //	R(a / By)
 //
-// where R rounds to the type, to nearest even. Every implementation gives the same bits; what is
-// not a number is the type's quiet NaN without a sign.
+// where R rounds to the type, to nearest even. Every implementation gives the same bits;
+// NaN is the type's quiet NaN without a sign.
 type WeightedSum struct {
 	Weights []float32
 	By      float32
@@ -17,7 +17,7 @@ type WeightedSum struct {
 	bytes  int
 	number func(src []byte) float32
 	put    func(dst []byte, x float32)
-	native weightedSumFunc // nil for none
+	native weightedSumFunc // may be nil
 }
 
 // weightedSumFunc makes runs of 32 sums of n sources.
