@@ -56,7 +56,7 @@ func Apply(m *tensorfs.Model, opts views.Options, uses ...Use) error {
 }
 
 // Open opens adapters as a user names them and applies them. open returns an adapter as a
-// model, and what it is called, as OpenAdapter of the options of package formats does.
+// model, with its name, as OpenAdapter of the options of package formats does.
 func Open(m *tensorfs.Model, opts views.Options, named []string, open func(named string) (*tensorfs.Model, tensorfs.Adapter, error)) error {
 	var uses []Use
 	for _, n := range named {
@@ -300,8 +300,8 @@ func floatOf(t *tensorfs.Tensor) tensorfs.DType {
 	return float
 }
 
-// rowsOf and columnsOf are those of all matrices of a tensor, one after the other; a vector
-// is a matrix of one column.
+// rowsOf and columnsOf count all rows and columns of a tensor's matrices, one after the
+// other; a vector is a matrix of one column.
 func rowsOf(shape []int64) int64 {
 	n, _ := tensorfs.Elements(shape)
 	return n / max(columnsOf(shape), 1)

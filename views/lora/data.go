@@ -58,8 +58,7 @@ var _ tensorfs.Checker = (*merged)(nil)
 
 func (m *merged) Size() int64 { return 4 * m.rows * m.columns }
 
-// Check asks the base and the adapters: what is kept of these may be that of a file that
-// changed.
+// Check asks the base and the adapters: kept results may come from a file that has changed.
 func (m *merged) Check() error {
 	if err := tensorfs.Check(m.base); err != nil {
 		return err
@@ -76,7 +75,8 @@ func (m *merged) checkAdapters() error {
 	return nil
 }
 
-// ReadAt makes whole numbers in place, and those of which only a part is wanted apart.
+// ReadAt computes whole numbers directly into p, and numbers that p covers only in part in
+// a buffer.
 func (m *merged) ReadAt(p []byte, off int64) (int, error) {
 	n, eof := tensorfs.ClipRange(m.Size(), p, off)
 	for done := 0; done < n; {
@@ -108,8 +108,9 @@ const maxRun = 1 << 18
 
 var _ views.Computed = (*merged)(nil)
 
-// Step is as many whole rows as the cache has, a multiple of four where it has these. Rows that are
-// long are eight, if that is not too much: what is read of the wide matrix is read for all of them.
+// Step is as many whole rows as fit the cache, a multiple of four if they are enough. Of
+// long rows it is eight, if that is not too much: each read of the wide matrix then serves
+// all of them.
 func (m *merged) Step() int64 {
 	width := 4 * m.columns
 	rows := max(maxRun/width, min(2*maxRun/width, 8), 1)
@@ -142,7 +143,7 @@ func (m *merged) make(dst []byte, first int64) error {
 	return nil
 }
 
-// rowPool has memory for rows of which only a part is wanted.
+// rowPool has memory for rows that are only needed in part.
 var rowPool = sync.Pool{New: func() any { return new([]byte) }}
 
 // partOfRow makes some columns of a row.

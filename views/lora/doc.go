@@ -1,6 +1,6 @@
-// Package lora applies adapters to a model: it puts tensors into the place of those that
-// the adapters change, before anything is made of the model, so that every view and every
-// whole model has the change without knowing of it.
+// Package lora applies adapters to a model: it replaces the tensors that the adapters
+// change, before views read the model, so that every view and every whole model has the
+// change without knowing of it.
 //
 //	W' = W + s1*d1 + s2*d2 ...      W the base's numbers as f32/ has them, d = B A
 //
@@ -14,6 +14,6 @@
 //	kept.go     those matrices, decoded, in bounded memory
 //	data.go     the numbers
 //
-// A tensor that is changed is F32 of which nothing is stored; Float is the type that it has
-// in files that are made of it. One that an adapter has in full is the adapter's own.
+// A changed tensor is F32 without stored bytes; Float is the type that it has in converted
+// files. A tensor that an adapter replaces is the adapter's own.
 package lora

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxKept bounds the bytes of decoded matrices that are kept for all tensors of a model. One
-// that is larger is kept alone.
+// maxKept bounds the bytes of decoded matrices that are kept for all tensors of a model. A
+// larger one is kept on its own.
 const maxKept = 64 << 20
 
-// kept are decoded matrices, those that were used last first.
+// kept are decoded matrices, the most recently used first.
 type kept struct {
 	mu    sync.Mutex
 	list  []*decoded

@@ -10,9 +10,9 @@ import (
 	"github.com/tensorfs/tensorfs/formats/names"
 )
 
-// parameters applies what PEFT has for parameters of one module, stacks of experts: those
-// of a module are nested, and the innermost is the module's first. No name says which one
-// is which, so the shapes have to agree with that, and with nothing else.
+// parameters applies PEFT's adapters of parameters of one module, stacks of experts. The
+// modules are nested, and the innermost belongs to the first parameter. No name tells which
+// one is which, so the shapes have to agree with that order, and with no other.
 func (x *applied) parameters(list []adapter.Module) error {
 	wanted := slices.Clone(list[0].Parameters)
 	for _, name := range wanted {
@@ -97,7 +97,7 @@ func (x *applied) stackOf(m *adapter.Module, parameter string) (s stackPlace, wh
 	return s, ""
 }
 
-// partsOf returns the names of an expert's matrices that a stack is made of.
+// partsOf returns the names of an expert's matrices that a stack joins.
 func (b *builder) partsOf(name string, expert int64) []string {
 	before, part, ok := strings.Cut(name, ".experts.")
 	if !ok {

@@ -175,7 +175,7 @@ func (x *applied) tied(about *tensorfs.Tensor) error {
 	return x.refuse(about, "the base ties lm_head to embed_tokens; merging one would change both")
 }
 
-// isTied reports whether the base says that it has one tensor for both ends.
+// isTied reports whether the base declares one tensor for embedding and output.
 func (x *applied) isTied() bool { return x.m.Meta("config.tie_word_embeddings") == true }
 
 // noOutput is the error about an output that is not there, or is the embedding.

@@ -21,8 +21,8 @@ const (
 	outputName    = "output.weight"
 )
 
-// stackOrder is the order in which modules of stacked experts have their parameters, whatever
-// the adapter's list says.
+// stackOrder is the order in which modules of stacked experts have their parameters,
+// independent of the adapter's list.
 var stackOrder = []string{"gate_up_proj", "down_proj"}
 
 // canonical returns the canonical names of all that an adapter may be for.
@@ -41,7 +41,7 @@ func (b *builder) canonical(a *adapter.Adapter) map[string]string {
 		switch {
 		case m.Weight != nil:
 			shape = m.Weight.Shape
-		case m.Tokens != nil: // of which there may be any number
+		case m.Tokens != nil: // there may be any number
 		case m.A != nil && len(m.A.Shape) == 2 && !m.Embedding:
 			shape = []int64{m.B.Shape[0], m.A.Shape[1]}
 		}
@@ -112,7 +112,7 @@ func (x *applied) modules(list []adapter.Module) error {
 }
 
 // isPlain reports whether the parameter of a module that target_parameters names is its
-// weight, as that of a router: one matrix like any other.
+// weight, such as a router's: one matrix like any other.
 func isPlain(m adapter.Module) bool { return len(m.Parameters) == 1 && m.Parameters[0] == "weight" }
 
 // anyOf is a tensor of a module, for messages.
@@ -178,7 +178,7 @@ func (x *applied) product(m *adapter.Module) error {
 }
 
 // pairOf returns the matrices of a module, with B in the order of the base's rows. columns
-// says that DoRA's lengths are those of columns.
+// reports that DoRA's lengths belong to columns.
 func (x *applied) pairOf(m *adapter.Module, b, to *tensorfs.Tensor, canonical string) (p *pair, columns bool, err error) {
 	a, err := x.reorder(canonical, layout.Columns, m.A)
 	if err != nil {
@@ -241,12 +241,12 @@ func (x *applied) moves(canonical string) (list []string) {
 	return list
 }
 
-// harmless are moves between the layouts that change no number, and the place of no row
-// but those of heads, or of which the shape tells.
+// harmless are permutations between the layouts that change no number and move no rows,
+// except rows of heads or rows that the shape identifies.
 var harmless = []string{"heads", "transpose", "stack", "row", "part", "of", "unless_tied", "unless_mlx", "tokens", "keep", "padded"}
 
-// inOrder returns what an adapter has for the rows of a tensor in the order in which the
-// base has these. whole says that it is the weight itself, whose numbers may differ too.
+// inOrder returns an adapter's values for the rows of a tensor in the base's order. whole
+// means that they are the weight itself, whose numbers may differ too.
 func (x *applied) inOrder(canonical string, t *tensorfs.Tensor, whole bool) (*tensorfs.Tensor, error) {
 	if x.a.Layout == x.m.Layout {
 		return t, nil
