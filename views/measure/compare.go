@@ -13,11 +13,11 @@ import (
 // Pair is two tensors of the same shape.
 type Pair struct {
 	Name string // for errors
-	// StoredA and StoredB are the bytes as they are stored where both are stored in
-	// the same way: then equal bytes are equal numbers, and nothing is decoded. Where
-	// there are no numbers, they are all that is compared.
+	// StoredA and StoredB are the stored bytes if both are stored in the same way: then
+	// equal bytes are equal numbers, and nothing is decoded. Without numbers only these
+	// bytes are compared.
 	StoredA, StoredB tensorfs.Data
-	A, B             tensorfs.Data // the numbers as F32; nil for none
+	A, B             tensorfs.Data // the numbers as F32; may be nil
 }
 
 // Bytes is how many bytes are read at most to compare a pair.
@@ -30,7 +30,7 @@ func (p Pair) Bytes() (n int64) {
 	return n
 }
 
-// Difference says how far two tensors are apart.
+// Difference is how far two tensors are apart.
 //
 // Numbers that are not finite are left out of all sums. Two NaN are equal,
 // whatever their bits; so are two infinities of the same sign, and 0 and -0.
@@ -44,12 +44,12 @@ type Difference struct {
 	Max     float64 // the greatest |a - b|
 	Mean    float64 // the mean of |a - b|
 	Largest float64 // the greatest |a| or |b|
-	NMSE    float64 // the sum of (a - b)^2 by that of a^2; +Inf where a is 0 and b is not
-	Cosine  float64 // of the two as vectors: 1 where both are equal, NaN where one is 0
+	NMSE    float64 // the sum of (a - b)^2 divided by the sum of a^2; +Inf if a is 0 and b is not
+	Cosine  float64 // of the two as vectors: 1 if both are equal, NaN if one is 0
 }
 
-// Relative is the root of the NMSE: the RMS of a - b by that of a. It is NaN where numbers are
-// not known.
+// Relative is the root of the NMSE: the RMS of a - b divided by a's. It is NaN if numbers
+// are not known.
 func (d *Difference) Relative() float64 {
 	if !d.Numbers {
 		return math.NaN()
@@ -125,7 +125,7 @@ func (r *run) sameBytes(name string, a, b tensorfs.Data) (bool, error) {
 	}
 	var differ atomic.Bool
 	const step = 4 * piece
-	// stretches counts numbers: of 4 bytes here, the last of which may be shorter.
+	// stretches counts numbers: of 4 bytes here. The last one may be shorter.
 	_, err := stretches(r, name, (size+3)/4, func(buf *buffer, first, n int64) (_ struct{}, err error) {
 		off, end := 4*first, min(4*(first+n), size)
 		defer r.add(2 * (end - off))
@@ -140,7 +140,7 @@ func (r *run) sameBytes(name string, a, b tensorfs.Data) (bool, error) {
 	return !differ.Load(), err
 }
 
-// equal compares the bytes [off, off+n), where they are mapped without copying them.
+// equal compares the bytes [off, off+n), without copying them if they are mapped.
 func equal(a, b tensorfs.Data, off, n int64, buf *buffer) (same bool, err error) {
 	x, in, err := tensorfs.View(a, off, n, &buf.a)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 // sketched is how many columns a difference is multiplied by to find its rank.
 const sketched = 32
 
-// MaxRank is the rank above which a sketch says no number.
+// MaxRank is the largest rank that a sketch can determine.
 const MaxRank = 24
 
 // Rank returns the effective rank of b - a, two matrices of rows of cols numbers: the
-// exponential of the entropy of the squares of its singular values. It is that of a sketch, the
-// difference times 32 columns of signs that are the same for everybody, so it is never above
-// 32, and above MaxRank it says only that the rank is larger. It is 0 where both are equal.
+// exponential of the entropy of the squares of its singular values. It is computed from a
+// sketch, the difference times 32 fixed columns of signs, so it is never above 32, and
+// above MaxRank it means only that the rank is larger. It is 0 if both are equal.
 func Rank(ctx context.Context, p Pair, cols int64, add func(int64)) (float64, error) {
 	r := newRun(ctx, add)
 	defer r.stop(nil)
@@ -125,7 +125,7 @@ func entropyRank(squares []float64) float64 {
 	return math.Exp(h)
 }
 
-// eigenvalues finds those of a symmetric matrix by Jacobi's rotations.
+// eigenvalues computes the eigenvalues of a symmetric matrix by Jacobi's rotations.
 func eigenvalues(a *[sketched][sketched]float64) []float64 {
 	for range 60 {
 		off := 0.0

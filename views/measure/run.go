@@ -33,11 +33,11 @@ type run struct {
 // buffer holds pieces of one or two tensors, and what is counted of them.
 type buffer struct {
 	a, b   []byte
-	cols   [block]float64 // what nobody asks for
+	cols   [block]float64 // results that are not used
 	counts *[halves]uint32
 }
 
-// newRun returns a run. add is told how many bytes were read; nil for nobody.
+// newRun returns a run. add receives the number of bytes read; may be nil.
 func newRun(ctx context.Context, add func(int64)) *run {
 	r := &run{add: add}
 	if add == nil {
@@ -95,7 +95,7 @@ func (r *run) read(d tensorfs.Data, buf *[]byte, off, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// named says which tensor an error is about.
+// named adds the tensor's name to an error.
 func named(name string, err error) error {
 	if err == nil || name == "" || errors.Is(err, context.Canceled) {
 		return err

@@ -17,8 +17,7 @@ type Numbers struct {
 	Data  tensorfs.Data
 }
 
-// Integers says how one stored integer becomes a float64, which rounds those
-// beyond 2^53.
+// Integers convert one stored integer to a float64, which rounds integers beyond 2^53.
 var Integers = map[tensorfs.DType]func(b []byte) float64{
 	tensorfs.Bool: func(b []byte) float64 { return float64(b[0]) },
 	tensorfs.I8:   func(b []byte) float64 { return float64(int8(b[0])) },

@@ -15,11 +15,11 @@ type Profile struct {
 	Zeros     int64
 	Min, Max  float64
 	Mean, RMS float64
-	Kurtosis  float64 // the mean of x^4 by the square of that of x^2: 3 for a normal distribution
+	Kurtosis  float64 // the mean of x^4 divided by the square of the mean of x^2: 3 for a normal distribution
 	// Bins count numbers in equal intervals from -6 to 6 RMS; what is beyond is in none.
 	Bins [61]int64
-	// Columns and Rows are those of the largest RMS, of a matrix; nil for others. Of stacks
-	// of matrices, rows are counted through all of them.
+	// Columns and Rows are the ones with the largest RMS, if the tensor is a matrix;
+	// otherwise nil. In stacks of matrices, rows are counted through all of them.
 	Columns, Rows []Line
 	// Q4 and Q8 are the RMS of what Q4_0 and Q8_0 change, by RMS; NaN where rows are no whole
 	// blocks.
@@ -44,15 +44,15 @@ const lines = 8
 // maxCols bounds the sums of columns that are kept for a stretch.
 const maxCols = 1 << 18
 
-// Survey describes tensors. add is told how many bytes were read, twice those of every tensor;
-// it may be nil. Numbers that are no more exact than F16 or BF16 are read once: a [tally] of
-// them, by which the bins are filled when the RMS is known, takes little memory. Others are read
-// again.
+// Survey describes tensors. add receives the number of bytes read, twice every tensor's
+// size; it may be nil. Numbers that are no more exact than F16 or BF16 are read once: a
+// [tally] of them, which fills the bins when the RMS is known, takes little memory. Other
+// numbers are read again.
 //
 // The figures are the same on every machine. A run is a row of a matrix, or 1024 numbers of
-// another tensor, within pieces of 65536. Its sums are those of kernel.Powers; runs are added in
-// order to those of a stretch of 2^20 numbers, and stretches in order to the total. What
-// quantising changes is that of kernel.Losses, from piece to piece.
+// another tensor, within pieces of 65536. Its sums are computed by kernel.Powers; runs are
+// added in order to the sums of a stretch of 2^20 numbers, and stretches in order to the
+// total. The loss of quantising is computed by kernel.Losses, from piece to piece.
 func Survey(ctx context.Context, list []Surveyed, add func(int64)) ([]Profile, error) {
 	r := newRun(ctx, add)
 	all := make([]Profile, len(list))
@@ -143,8 +143,8 @@ func (r *run) survey(s *Surveyed) (p Profile, err error) {
 	return p, r.bins(&p, s, counted)
 }
 
-// changed are the RMS of what quantising changes, by that of the n numbers; NaN where a scale is
-// no finite half.
+// changed returns the RMS of quantising's changes, divided by the RMS of the n numbers; NaN
+// if a scale is not a finite half.
 func changed(parts []powers, rms, n float64) (q4, q8 float64) {
 	for i := range parts {
 		q4 += parts[i].losses.Q4()
@@ -200,7 +200,7 @@ func (q *powers) describe(p *Profile, s *Surveyed, matrix bool) {
 	}
 }
 
-// largestLines are those of the largest RMS, whose sums of n squares are given.
+// largestLines returns the lines with the largest RMS, from their sums of n squares.
 func largestLines(squares []float64, n float64) []Line {
 	sorted := slices.Sorted(slices.Values(squares))
 	median := math.Sqrt(sorted[len(sorted)/2] / n)

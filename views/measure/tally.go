@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// bins are those of a Profile.
+// bins are a Profile's bins.
 type bins [61]int64
 
 // scaleOf is what numbers are multiplied by to find their bins.
@@ -46,9 +46,9 @@ func (b *bins) countAll(data []byte, scale float64) {
 	}
 }
 
-// tally counts how often each number occurs, as long as all of them have the 10 bits of fraction
-// that F16 has at most: then there are 2^19, and 2^16 of those that BF16 has. It costs a step a
-// number, where reading and decoding them again costs several.
+// tally counts how often each number occurs, as long as all of them have the 10 bits of
+// fraction that F16 has at most: then there are 2^19, and 2^16 in BF16. It costs a step a
+// number, and saves reading and decoding them again, which costs several.
 type tally struct {
 	off   atomic.Bool // there are others, or they are too few to be worth it
 	lock  sync.Mutex
@@ -70,7 +70,7 @@ func newTally(n int64) *tally {
 	return t
 }
 
-// counts are those of a stretch.
+// counts are a stretch's counts.
 type counts struct {
 	*tally
 	of  *[halves]uint32 // by the upper 16 bits of a number, and 3 more above them
@@ -136,7 +136,7 @@ func (c *counts) end() {
 	}
 }
 
-// bins fills those of a profile whose RMS is known.
+// bins fills the bins of a profile with a known RMS.
 func (r *run) bins(p *Profile, s *Surveyed, counted *tally) error {
 	scale := scaleOf(p.RMS)
 	if !counted.off.Load() {
