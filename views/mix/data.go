@@ -55,7 +55,8 @@ func (x *mixed) ready() (combine, error) {
 // run is how many bytes are computed from one view of the inputs, or read of each of them.
 const run = 128 << 10
 
-// ReadAt makes whole numbers in place, and those of which only a part is wanted apart.
+// ReadAt computes whole numbers directly into p, and numbers that p covers only in part in
+// a buffer.
 func (x *mixed) ReadAt(p []byte, off int64) (int, error) {
 	n, eof := tensorfs.ClipRange(x.Size(), p, off)
 	if n == 0 {
@@ -144,11 +145,12 @@ func formOf(d tensorfs.DType) (f form, err error) {
 	return f, nil
 }
 
-// steps compute numbers as F32 out of those of the inputs, which they may change. The result
-// is rounded afterwards.
+// steps compute F32 numbers from the inputs' numbers, which they may change. The result is
+// rounded afterwards.
 type steps func(dst []byte, in [][]byte, first int64)
 
-// chunk is how many bytes of F32 steps get: those of all inputs are in the processor's first cache.
+// chunk is how many bytes of F32 steps get: the chunks of all inputs fit the processor's
+// first cache.
 const chunk = 8 << 10
 
 // combine makes numbers of the form by steps.

@@ -15,9 +15,9 @@ import (
 type tasks struct {
 	base    int
 	others  []int     // inputs without the base, in order
-	weights []float32 // of the others, in D
+	weights []float32 // of the other models, in D
 	lambda  float32
-	upper   bool // D has the upper halves of F32 alone
+	upper   bool // D has only the upper halves of F32
 	form
 }
 
@@ -126,8 +126,8 @@ func ties(m *Merge, parts []tensorfs.Data, f form) (func() (combine, error), err
 // elections has memory for the signs and the weights of an election.
 var elections = sync.Pool{New: func() any { return new([2][chunk]byte) }}
 
-// elect makes of sums of weighted differences the sums of those alone that have the sign of
-// the sum, or, where normalize is true, their mean by weight.
+// elect reduces sums of weighted differences to the differences with the sign of the sum,
+// or, if normalize is true, to their weighted mean.
 func (x *tasks) elect(dst []byte, in [][]byte, normalize bool) {
 	b := elections.Get().(*[2][chunk]byte)
 	defer elections.Put(b)
@@ -147,8 +147,8 @@ func (x *tasks) elect(dst []byte, in [][]byte, normalize bool) {
 	x.round(dst)
 }
 
-// cut says which differences ties keeps: those of a larger magnitude, and of those that
-// are equal to it the ones up to an element.
+// cut selects the differences that ties keeps: all of a larger magnitude, and of an equal
+// magnitude the ones up to an element.
 type cut struct {
 	magnitude uint32 // bits of an F32 without its sign
 	last      int64
@@ -160,7 +160,7 @@ var none = cut{magnitude: 1<<31 - 1, last: -1, factor: 1}
 
 // apply makes the differences that are not kept 0. first is the number of the first one.
 func (c *cut) apply(d []byte, first int64) {
-	equal := min(max(c.last+1-first, 0), int64(len(d)/4)) // of these, those that are equal are kept
+	equal := min(max(c.last+1-first, 0), int64(len(d)/4)) // of these, equal ones are kept
 	kernel.KeepLarger(d[:4*equal], int32(c.magnitude)-1)
 	kernel.KeepLarger(d[4*equal:], int32(c.magnitude))
 }
@@ -183,7 +183,8 @@ func (d difference) each(f func(b []byte, first int64)) error {
 }
 
 // cut finds the cut that keeps a part of the differences. Magnitudes are counted by their
-// upper half, then those with the upper half of the cut by their lower one: nothing is sorted.
+// upper half, then magnitudes with the upper half of the cut by their lower one: nothing is
+// sorted.
 func (d difference) cut(density float64, rescale bool) (c cut, err error) {
 	n := d.data[0].Size() / d.bytes
 	c = cut{last: n, factor: 1}
@@ -229,8 +230,8 @@ func (d difference) cut(density float64, rescale bool) (c cut, err error) {
 	return c, err
 }
 
-// finish finds the last difference of the cut's own magnitude, of which some are kept, and the
-// factor of those that are: the sum of all magnitudes by that of theirs.
+// finish finds the last kept difference among equals of the cut's own magnitude, and the
+// factor: the sum of all magnitudes divided by the sum of the kept ones.
 func (d difference) finish(c *cut, some, of int64, rescale bool) error {
 	var all, kept float64
 	left := some

@@ -18,8 +18,8 @@ type Input struct {
 	Density float64 // ties: the part of the differences that is kept
 }
 
-// Merge says how a tensor is made. D is the type DType, R(x) is rounding to it, and all
-// steps are in F32; numbers x of the inputs are cast to D first.
+// Merge describes the computation of a tensor. D is the type DType, R(x) is rounding to it,
+// and all steps are in F32; numbers x of the inputs are cast to D first.
 //
 //	linear           a = fma(w, x, a) over the inputs; R(a / sum of w) where Normalize, else R(a)
 //	slerp            R(c0*x0 + c1*x1), x0 the base: c = sin((1-T)θ)/sin θ, sin(Tθ)/sin θ, where cos θ is
@@ -38,14 +38,14 @@ type Merge struct {
 	Scale     *float64
 	Normalize bool
 	Rescale   bool
-	// DType is F32, F16 or BF16; Unknown is that of the inputs, which must agree.
+	// DType is F32, F16 or BF16; Unknown means the inputs' type, which must agree.
 	DType tensorfs.DType
 	// Out is the type of the result; Unknown is DType.
 	Out tensorfs.DType
 }
 
-// Tensor returns the merged tensor, without a name. It reads nothing; what stands in its way
-// is an error that begins with the input's source name, where it is about one.
+// Tensor returns the merged tensor, without a name. It reads nothing. If an error is about
+// one of the inputs, it begins with the input's source name.
 func (m Merge) Tensor() (t tensorfs.Tensor, err error) {
 	if len(m.Inputs) == 0 {
 		return t, fmt.Errorf("there is nothing to merge")
@@ -115,12 +115,12 @@ func merged(d tensorfs.DType) bool {
 	return d == tensorfs.F32 || d == tensorfs.F16 || d == tensorfs.BF16
 }
 
-// combine computes numbers of D out of those of the inputs. first is the number of the first
+// combine computes numbers of D from the inputs' numbers. first is the number of the first
 // element.
 type combine func(dst []byte, in [][]byte, first int64)
 
-// methods make what computes the numbers of a merge: a function that may read whole tensors
-// for it, and is called again after it failed.
+// methods return the function that computes the numbers of a merge. They may read whole
+// tensors for it, and run again after a failure.
 var methods = map[string]func(m *Merge, parts []tensorfs.Data, f form) (func() (combine, error), error){
 	"linear":          linear,
 	"slerp":           slerp,
