@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// farFile is a file of the model that is elsewhere. It is opened when somebody asks
-// for its size, which costs no round trip.
+// farFile is a remote file of the model. It is opened when its size is first asked for,
+// which costs no round trip.
 type farFile struct {
 	m    *tensorfs.Model
 	name string
@@ -28,7 +28,7 @@ func (f *farFile) open() (tensorfs.Data, error) {
 	return f.data, f.err
 }
 
-// Size returns the file's length, 0 where it cannot be opened.
+// Size returns the file's length, 0 if it cannot be opened.
 func (f *farFile) Size() int64 {
 	d, err := f.open()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// ViewHelp says in a line what each view is, by the view's name.
+// ViewHelp describes each view in a line, by the view's name.
 var ViewHelp = map[string]string{
 	"raw":       "the stored bytes, as in the model's files",
 	"packed":    "for GPU kernels: blocks as stored, floats as F16",
@@ -23,14 +23,14 @@ var ViewHelp = map[string]string{
 	"npy-f32":   "f32/ as NumPy files",
 }
 
-// layoutHelp says what Model.Layout means where the order of rows depends on it.
+// layoutHelp explains Model.Layout if the order of rows depends on it.
 var layoutHelp = map[string]string{
 	"gguf": "rows of q and k in GGUF's order (rotary pairs 2i, 2i+1)",
 	"hf":   "rows of q and k in Hugging Face's order (pairs i, i+D/2)",
 }
 
-// LayoutNote says what the model's layout means for the rows of its tensors, ""
-// where they are the same in both layouts.
+// LayoutNote explains how the model's layout affects the rows of its tensors, "" if they
+// are the same in both layouts.
 func (t *Tree) LayoutNote() string {
 	m := t.Model
 	if !names.Reordered(m.Architecture, "layers.0.attention.q.weight") {

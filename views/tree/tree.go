@@ -27,8 +27,8 @@ type Options struct {
 	Whole convert.Options
 }
 
-// IndexDir is the directory with what index.json says of each view alone, in the same
-// schema: NAME.json of the view NAME.
+// IndexDir is the directory with index.json's part for each view, in the same schema:
+// NAME.json for the view NAME.
 const IndexDir = "views"
 
 // New lays out a model. It reads no tensor. The model stays the caller's to
@@ -64,8 +64,7 @@ func (t *Tree) ConfigJSON() []byte {
 }
 
 // WhyAbsent returns why there is no file at a path such as
-// "fused/layers.0.attention.qkv.weight" or "gguf/model.gguf", or "" where no
-// reason is known.
+// "fused/layers.0.attention.qkv.weight" or "gguf/model.gguf", or "" if no reason is known.
 func (t *Tree) WhyAbsent(path string) string {
 	view, name, _ := strings.Cut(path, "/")
 	for _, w := range t.Whole {
@@ -94,8 +93,8 @@ func sortEntries(e tensorfs.Entries) {
 	slices.SortFunc(e, func(a, b tensorfs.Entry) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// viewDir is a view as a directory. Entries are made when they are asked for;
-// those that are being read are kept, so a read makes nothing.
+// viewDir is a view as a directory. Entries are made on demand; entries that are being read
+// are kept, so a read makes nothing.
 type viewDir struct {
 	view   *views.Built
 	recent [64]atomic.Pointer[recentEntry]
@@ -145,8 +144,8 @@ func attrs(view string, t *tensorfs.Tensor) []tensorfs.Attr {
 	return out
 }
 
-// attrs are the extended attributes of source/: what index.json says of the model,
-// and the names of the views, for programs that would not read all of it.
+// attrs are the extended attributes of source/: index.json's description of the model, and
+// the names of the views, for programs that would not read all of it.
 func (t *Tree) attrs() []tensorfs.Attr {
 	names := []byte{'['}
 	for i, v := range t.Views {
@@ -162,8 +161,8 @@ func (t *Tree) attrs() []tensorfs.Attr {
 	return out
 }
 
-// sourceDir shows the files that the model consists of: as links, and with their bytes
-// where they are elsewhere.
+// sourceDir shows the files that the model consists of: as links, and with their bytes if
+// they are remote.
 func sourceDir(m *tensorfs.Model) tensorfs.Dir {
 	var list []tensorfs.Entry
 	for _, s := range m.Sources {

@@ -24,8 +24,8 @@ type Warming struct {
 // WarmAll names all views together.
 const WarmAll = "all"
 
-// Warming returns what the tensors of a view are made of: with WarmAll, and for the
-// views of groups, all tensors.
+// Warming returns the inputs of a view's tensors: with WarmAll, and for the views of
+// groups, all tensors.
 func (t *Tree) Warming(view string) (*Warming, error) {
 	var shown views.Tensors
 	if view != WarmAll {
@@ -43,7 +43,7 @@ func (t *Tree) Warming(view string) (*Warming, error) {
 		if shown != nil && !shows(shown, x) {
 			continue
 		}
-		x = x.Stored() // what adapters add is made of that
+		x = x.Stored() // adapters add to that
 		w.tensors = append(w.tensors, x)
 		w.Bytes += x.Data.Size()
 	}
@@ -54,8 +54,8 @@ func (t *Tree) Warming(view string) (*Warming, error) {
 	return w, nil
 }
 
-// shows reports whether a view needs a tensor: it, or that which it belongs to, is in
-// the view, alone or in a group.
+// shows reports whether a view needs a tensor: the tensor, or its module, is in the view,
+// separately or in a group.
 func shows(shown views.Tensors, x *tensorfs.Tensor) bool {
 	for _, name := range []string{x.Name, x.Weight(), x.Owner} {
 		for _, suffix := range []string{"", ".npy"} {

@@ -22,7 +22,7 @@ var kinds = []struct {
 	{"mlx", hf.MLX},
 }
 
-// WholeHelp says in a line what each directory of whole-model files is.
+// WholeHelp describes each directory of whole-model files in a line.
 var WholeHelp = map[string]string{
 	"gguf": "for llama.cpp: llama-server -m gguf/model.gguf",
 	"hf":   "for transformers, vLLM and candle: from_pretrained('hf')",
@@ -50,8 +50,8 @@ func (w *Whole) Files() *convert.Files {
 	return w.files
 }
 
-// WholeFiles returns the files of one of the directories of whole models: gguf, hf or mlx. It
-// is nil where the tree has no such directory.
+// WholeFiles returns the files of one of the directories of whole models: gguf, hf or mlx.
+// It is nil if the tree has no such directory.
 func (t *Tree) WholeFiles(name string) *convert.Files {
 	for _, w := range t.Whole {
 		if w.Name == name {
@@ -61,18 +61,17 @@ func (t *Tree) WholeFiles(name string) *convert.Files {
 	return nil
 }
 
-// description is the file that says what a directory of whole-model files has,
-// or why it has nothing.
+// description is the file that lists the content of a directory of whole-model files, or
+// why it is empty.
 const description = "tensorfs.json"
 
-// errNotWhole says why an exported tree has no whole models.
+// errNotWhole explains why an exported tree has no whole models.
 var errNotWhole = errors.New("an exported tree lacks what the model's own files say beside the tensors: name the model that it was made of")
 
-// errAdapter says why an adapter alone is no whole model.
+// errAdapter explains why an adapter without its base is not a whole model.
 var errAdapter = errors.New("an adapter: give it with --lora to its base")
 
-// wholes returns the directories of whole-model files. They are made when
-// somebody looks into them.
+// wholes returns the directories of whole-model files. They are made on first access.
 func wholes(m *tensorfs.Model, opts convert.Options) (all []*Whole) {
 	for _, k := range kinds {
 		files := func() *convert.Files { return k.make(m, opts) }
