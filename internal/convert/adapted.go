@@ -32,8 +32,8 @@ func isRequantised(t *tensorfs.Tensor) bool {
 }
 
 // adaptedAs is the type in the file of a tensor that adapters change, if none is asked for,
-// and whether it holds the numbers: that of the base, or, where nothing here quantises to it,
-// Q8_0, or the type of plain numbers for rows that Q8_0 does not take.
+// and whether it holds the numbers. It is the base's type. If nothing here quantises to
+// that, it is Q8_0, or the type of plain numbers for rows that Q8_0 does not take.
 func adaptedAs(t *tensorfs.Tensor) (to tensorfs.DType, exact bool) {
 	of := t.Change.Of
 	switch {

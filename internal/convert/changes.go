@@ -14,15 +14,15 @@ import (
 	"github.com/tensorfs/tensorfs/internal/near"
 )
 
-// Change sets a key of the GGUF file that a model gives, or leaves it out. Of hf/ and mlx/ it
-// is [TemplateKey] alone that has a place there.
+// Change sets a key of a model's GGUF file, or removes it. In hf/ and mlx/ only
+// [TemplateKey] has an effect.
 type Change struct {
 	Key   string
 	Unset bool
 	// Text is the value as it is written. A key that the file has, or that is in the table of
 	// known ones, has its type; any other wants one in front, such as "u32:7".
 	Text string
-	// Plain says that Text is a string as it stands, such as that of a file.
+	// Plain marks Text as an unquoted string, such as a file's content.
 	Plain bool
 }
 
@@ -79,7 +79,7 @@ func (c *Change) check() error {
 	return nil
 }
 
-// fixed says why a key is not changed, "" where it may be.
+// fixed explains why a key cannot be changed, "" if it can.
 func fixed(key string) string {
 	for _, f := range fixedKeys {
 		if key == f.key || strings.HasPrefix(f.key, "*") && strings.HasSuffix(key, f.key[1:]) || strings.HasSuffix(f.key, "*") && strings.HasPrefix(key, f.key[:len(f.key)-1]) {
@@ -95,7 +95,7 @@ const (
 	file   = "the layout of the file follows from it"
 )
 
-// fixedKeys are the keys that are not changed; * stands for anything.
+// fixedKeys are the keys that cannot be changed; * matches anything.
 var fixedKeys = []struct{ key, why string }{
 	{"general.architecture", shapes}, {"general.alignment", file}, {"general.file_type", "the types of tensors are said by it"}, {"general.quantization_version", "the types of tensors are said by it"},
 	{"split.*", file}, {"*_count", shapes}, {"*_length", shapes}, {"*.vocab_size", shapes}, {"*_size", shapes}, {"*.head_count_kv", shapes}, {"*_rank", shapes}, {"*_lora", shapes},
@@ -103,7 +103,7 @@ var fixedKeys = []struct{ key, why string }{
 	{"tokenizer.ggml.precompiled_charsmap", tokens},
 }
 
-// knownKeys have a type where a file does not have them; * stands for an architecture.
+// knownKeys have a type even if the file lacks them; * matches an architecture.
 var knownKeys = map[string]string{
 	"general.name": "str", "general.author": "str", "general.version": "str", "general.organization": "str", "general.finetune": "str", "general.basename": "str",
 	"general.description": "str", "general.quantized_by": "str", "general.size_label": "str", "general.license": "str", "general.license.name": "str", "general.license.link": "str",
@@ -118,11 +118,11 @@ var knownKeys = map[string]string{
 	"*.expert_weights_scale": "f32", "*.expert_weights_norm": "bool", "*.pooling_type": "u32", "*.attention.causal": "bool", "*.logit_scale": "f32",
 }
 
-// newTypes are those that a new key may be given.
+// newTypes are the types that a new key may have.
 var newTypes = []string{"u32", "i32", "f32", "bool", "str"}
 
-// apply returns the keys of a file after the changes, which [CheckChanges] has let through. The
-// error says which value or key cannot be.
+// apply returns the keys of a file after the changes, which [CheckChanges] has accepted.
+// The error names the impossible value or key.
 func apply(changes []Change, meta []tensorfs.Meta) ([]tensorfs.Meta, error) {
 	if len(changes) == 0 {
 		return meta, nil
@@ -167,7 +167,7 @@ func nearKey(key string, meta []tensorfs.Meta) string {
 	return ""
 }
 
-// value is what a change sets a key to; old is the value that it has, nil where it is new.
+// value is the new value of a key; old is its present value, nil if the key is new.
 func (c *Change) value(old any, meta []tensorfs.Meta) (any, error) {
 	if _, isList := old.(tensorfs.Array); isList {
 		return nil, errors.New("it is a list, and lists are not set")
@@ -271,7 +271,7 @@ func parse(kind, text string) (any, error) {
 	return map[int]any{8: int8(n), 16: int16(n), 32: int32(n), 64: n}[width], err
 }
 
-// noteChanges says what was changed.
+// noteChanges lists the changes.
 func (f *Files) noteChanges(changes []Change) {
 	for _, c := range changes {
 		f.Notes = append(f.Notes, c.String())

@@ -85,8 +85,8 @@ Judge whether the Document meets the requirements based on the Query and the Ins
 
 `
 
-// answersOf returns the rows of the tokens with one of which a model answers, nil for one
-// that answers with text, and adds how it is asked to its templates.
+// answersOf returns the rows of the tokens that are a model's possible answers, nil if it
+// answers with text, and adds the form of its questions to its templates.
 func answersOf(about *settings.Model, v *tokenizer.Vocabulary) (rows []int64, err error) {
 	for _, answer := range about.Answers() {
 		row := slices.Index(v.Tokens, answer)
@@ -101,8 +101,8 @@ func answersOf(about *settings.Model, v *tokenizer.Vocabulary) (rows []int64, er
 	return rows, nil
 }
 
-// addProjector adds the file of the model's vision tower, where it has one, or notes why
-// it does not. Left are the tensors that the file of the language model leaves out.
+// addProjector adds the file of the model's vision tower, if it has one, or notes why it
+// does not. left are the tensors that the file of the language model leaves out.
 func (f *Files) addProjector(m *tensorfs.Model, cfg settings.Fields, opts Options, tokens []string, left Towers) {
 	if left[Vision] == 0 {
 		f.LeaveOut(left, ownFile)

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// InLlama returns a model with llama.cpp's keys and tensors, and how it differs from the file,
-// nil if it does not. The error says why a model cannot be had so.
+// InLlama returns a model with llama.cpp's keys and tensors, and how it differs from the
+// file, nil if it does not. The error explains why that is not possible.
 func InLlama(m *tensorfs.Model) (*tensorfs.Model, *gguf.Spelling, error) {
 	s := gguf.InLlama(m)
 	switch {
@@ -54,9 +54,9 @@ func InLlama(m *tensorfs.Model) (*tensorfs.Model, *gguf.Spelling, error) {
 	return &c, s, nil
 }
 
-// lackOne reports whether the numbers of the first tensor of each pair are smaller by one than
-// those of the second. Both are weights of norms, which are near a value that they share: files
-// of some converters have it without the one that the norm adds.
+// lackOne reports whether the numbers of the first tensor of each pair are smaller by one
+// than the second's. Both are weights of norms, which are near a common value: files of
+// some converters have it without the one that the norm adds.
 func lackOne(pairs [][2]string, at map[string]*tensorfs.Tensor) (bool, error) {
 	below := 0.0
 	for _, pair := range pairs {
@@ -92,8 +92,9 @@ func meanOf(t *tensorfs.Tensor) (float64, error) {
 	return sum / float64(max(len(numbers), 1)), nil
 }
 
-// translated returns the file of a model that Ollama's converter wrote: a header as llama.cpp
-// has it before the stored tensors, and that of its tower. Theirs is the model as it is stored.
+// translated returns the file of a model that Ollama's converter wrote: a header in
+// llama.cpp's form before the stored tensors, and its tower's file. theirs is the model as
+// it is stored.
 func translated(m, theirs *tensorfs.Model, s *gguf.Spelling, opts Options) (*Files, error) {
 	own := m.Tensors
 	if m.Format == "ollama" {

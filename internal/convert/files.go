@@ -14,14 +14,14 @@ import (
 // Options choose between files that a model could have. The zero value is the
 // default.
 type Options struct {
-	// Quantise says which types the weights in the GGUF file get, as llama-quantize names
-	// and chooses them. Without it (nil) each keeps its own, or gets the smallest that
-	// holds it exactly. What llama.cpp computes with F32 alone is F32 in either case, and
-	// what is quantised already stays so unless Requantise is set.
+	// Quantise selects the types of the weights in the GGUF file, as llama-quantize names
+	// and chooses them. If nil, each keeps its own, or gets the smallest that holds it
+	// exactly. Tensors that llama.cpp computes only with F32 are F32 in either case, and
+	// quantised tensors keep their type unless Requantise is set.
 	Quantise *preset.Options
 
-	// Importance is what the columns of weights count when they are quantised, nil for all
-	// the same. Quantise.Importance follows from it.
+	// Importance weighs the columns of weights for quantising, nil means equally.
+	// Quantise.Importance follows from it.
 	Importance *imatrix.Matrix
 
 	// Dequantise gives hf/ and mlx/ of a model that another program packed plain numbers.
@@ -30,39 +30,39 @@ type Options struct {
 	// Changes are made to the keys of the GGUF file, and to the chat template in hf/ and mlx/.
 	Changes []Change
 
-	// MLX says how weights in mlx/ are quantised; nil leaves them as they are.
+	// MLX selects how weights in mlx/ are quantised; nil leaves them unchanged.
 	MLX *MLX
 
-	sizing *sizing // takes what sizes follow from; nil for nobody who asks
+	sizing *sizing // receives the facts that sizes follow from; may be nil
 
-	// Projector finds the file of the vision tower that belongs to a GGUF model, opened as a
-	// model, for hf/. It returns nil where there is none; the note says which was taken, and
-	// the error why none was, [ErrNoTower] that none is wanted. Nil finds none: those of Ollama
-	// models are found without it.
+	// Projector finds the file of the vision tower that belongs to a GGUF model, opened as
+	// a model, for hf/. It returns nil without a tower; the note names the chosen file,
+	// and the error explains why none was chosen, [ErrNoTower] if none is wanted. A nil
+	// Projector finds none: towers of Ollama models are found without it.
 	Projector func(m *tensorfs.Model) (tower *tensorfs.Model, note string, err error)
 }
 
-// Rewrites reports whether the GGUF file of a model that is stored as one is made anew, so
-// that its size is another one.
+// Rewrites reports whether the file of a model that is stored as GGUF is written with
+// another content, so that its size changes.
 func (o *Options) Rewrites() bool { return o.Quantise != nil || len(o.Changes) > 0 }
 
-// ErrNoTower says that a model is to have no vision tower.
+// ErrNoTower is the error that a model is to have no vision tower.
 var ErrNoTower = errors.New("no vision tower is wanted")
 
 // Files are all files of one kind that a model gives, or the reason why it gives
 // none.
 type Files struct {
-	Reason  string // why there are none; "" where there are
+	Reason  string // why the directory is empty; "" if it is not
 	List    []File
 	Tensors int
 	Types   map[string]int // how many tensors have a type
-	Exact   bool           // all numbers are those of the model, and of a merge mergekit's
+	Exact   bool           // all numbers equal the model's, and for a merge mergekit's
 	Notes   []string       // what a user should know
 	// BitsPerWeight is of weights that were quantised here, 0 without.
 	BitsPerWeight float64
 	weights       int64 // numbers of the tensors, of GGUF files that are made
-	// Left says why files that are usually there are not, by their names, and parts of
-	// the model, such as [Vision].
+	// Left explains, by name, why usual files are missing, and parts of the model, such as
+	// [Vision].
 	Left map[string]string
 }
 
@@ -140,5 +140,5 @@ func (f *Files) Describe() []byte {
 	return append(text, '\n')
 }
 
-// Absent are no files, for the reason that an error says.
+// Absent returns an empty Files, with an error's text as the reason.
 func Absent(err error) *Files { return &Files{Reason: tensorfs.OneLine(err.Error())} }

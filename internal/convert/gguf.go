@@ -86,8 +86,8 @@ func (f *Files) leaveBeside(m *tensorfs.Model, file string) {
 	f.LeaveOut(t, "llama.cpp takes it from a file of its own, "+strings.Join(files, " and ")+" (--mmproj)")
 }
 
-// far returns the content of a source to be read by anybody. A file of this machine
-// is itself, which the kernel may read past the server.
+// far returns the content of a source in a form for any reader. A local file is returned
+// unchanged, so that the kernel may read it past the server.
 func far(m *tensorfs.Model, name string, d tensorfs.Data) tensorfs.Data {
 	for i := range m.Sources {
 		if m.Sources[i].Name == name && !m.Sources[i].Local() {
@@ -157,8 +157,8 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	return f, err
 }
 
-// keepsSplit reports whether the file of a model says that it is one of several, which is
-// why llama.cpp does not load it.
+// keepsSplit reports whether the file of a model declares itself one of several, so that
+// llama.cpp does not load it.
 func keepsSplit(m *tensorfs.Model) bool {
 	n := settings.ByKey(m.Metadata)[splitKeys+"count"]
 	return n != nil && fmt.Sprint(n) != "0" && fmt.Sprint(n) != "1"
@@ -249,8 +249,8 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 	return f, nil
 }
 
-// sizesOf returns what the types of a file depend on, by its keys. The first layer counts
-// for what a key says of each.
+// sizesOf returns the facts that the types of a file depend on, by its keys. If a key has a
+// value for each layer, the first counts.
 func sizesOf(meta []tensorfs.Meta) (m preset.Model) {
 	value := func(key string) any {
 		for _, e := range meta {
@@ -287,8 +287,8 @@ func sizesOf(meta []tensorfs.Meta) (m preset.Model) {
 	return m
 }
 
-// quantisedKeys returns the keys of a file whose types were chosen: general.file_type is
-// another, and what llama-quantize says of an importance matrix is there.
+// quantisedKeys returns the keys of a file with chosen types: with another
+// general.file_type, and with llama-quantize's keys about an importance matrix.
 func quantisedKeys(meta []tensorfs.Meta, n uint32, by *imatrix.Matrix) []tensorfs.Meta {
 	set := func(key string, value any) {
 		i := slices.IndexFunc(meta, func(e tensorfs.Meta) bool { return e.Key == key })
@@ -313,10 +313,9 @@ func quantisedKeys(meta []tensorfs.Meta, n uint32, by *imatrix.Matrix) []tensorf
 	return meta
 }
 
-// Kept says why GGUF gives the file of a model that is stored as GGUF without any
-// weight of another type, although types were asked for. It is "" where weights are
-// converted, where none were asked for, and for models of other formats, whose files
-// are made anew.
+// Kept explains why the file of a model that is stored as GGUF keeps the types of all
+// weights, although types were asked for. It is "" if weights are converted, if no types
+// were asked for, and for models of other formats, whose files are always composed.
 func Kept(m *tensorfs.Model, opts Options) string {
 	if m.Layout != "gguf" || opts.Quantise == nil {
 		return ""
@@ -348,7 +347,7 @@ func Kept(m *tensorfs.Model, opts Options) string {
 	return fmt.Sprintf("its weights are quantised already (%s), and are not quantised again", strings.Join(slices.Sorted(maps.Keys(quantised)), ", "))
 }
 
-// inFileOrder compares tensors by where they are in the model's files.
+// inFileOrder compares tensors by their place in the model's files.
 func inFileOrder(a, b *tensorfs.Tensor) int {
 	x, y := a.Origin(), b.Origin()
 	if len(x) == 0 || len(y) == 0 { // no bytes: first

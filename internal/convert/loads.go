@@ -26,8 +26,8 @@ type header struct {
 // NotLoaded begins a note why llama.cpp does not load a file.
 const NotLoaded = "llama.cpp does not load it: "
 
-// llamaNotes says why llama.cpp does not load a GGUF file with these keys and tensors, one
-// note for each reason that is known, and what it does not read.
+// llamaNotes explains why llama.cpp does not load a GGUF file with these keys and tensors,
+// one note for each known reason, and lists what it ignores.
 func llamaNotes(meta []tensorfs.Meta, tensors []gguf.Stored) []string {
 	sizes := sizesOf(meta)
 	h := &header{settings.ByKey(meta), tensors, sizes.Architecture, sizes.Layers}
@@ -60,7 +60,8 @@ func (h *header) older() bool {
 	return h.arch == "deepseek2" && h.keys["deepseek2.attention.value_length_mla"] == nil && slices.ContainsFunc(h.tensors, joined)
 }
 
-// unread says what llama.cpp does not read and other programs do, and what it reads and cannot compute with.
+// unread lists what llama.cpp ignores and other programs read, and what it reads but cannot
+// compute.
 func (h *header) unread() (notes []string) {
 	var keys []string
 	for _, f := range architectures.AllFacts() {
@@ -111,7 +112,7 @@ func (h *header) token(at int) string {
 	return ""
 }
 
-// kind says what the file is if it is not a model of an architecture of llama.cpp.
+// kind names the kind of a file that is not a model of one of llama.cpp's architectures.
 func (h *header) kind() string {
 	kind, _ := h.keys["general.type"].(string)
 	switch {
@@ -176,7 +177,7 @@ func (h *header) find(f *architectures.Fact) (key string, value any) {
 	return "", nil
 }
 
-// blocks are the descriptions of the architecture of which one may be the file's.
+// blocks are the descriptions of the architecture that may fit the file.
 func (h *header) blocks() []*architectures.Settings { return architectures.OfGGUF(h.arch) }
 
 // lacksKeys names a key that llama.cpp requires of every model of the architecture.
@@ -200,7 +201,7 @@ func (h *header) lacksKeys() string {
 	return "it lacks the key " + strings.Join(lacks, ", ")
 }
 
-// typeNames is how llama.cpp names the types of values of GGUF, by those that a value has here.
+// typeNames are llama.cpp's names of GGUF's types of values, by Go type.
 var typeNames = map[reflect.Kind]string{
 	reflect.Uint8: "u8", reflect.Int8: "i8", reflect.Uint16: "u16", reflect.Int16: "i16", reflect.Uint32: "u32", reflect.Int32: "i32",
 	reflect.Uint64: "u64", reflect.Int64: "i64", reflect.Float32: "f32", reflect.Float64: "f64", reflect.Bool: "bool", reflect.String: "str",
@@ -269,7 +270,7 @@ func (h *header) keyTypes() string {
 	return ""
 }
 
-// wrongType says that a value, or the first one of a list, is not of one of the types.
+// wrongType describes a value, or the first one of a list, that has none of the types.
 func wrongType(key string, v any, types, listed string) string {
 	is := typeOf(v)
 	if of, isList := strings.CutPrefix(is, "a list of "); isList {
@@ -340,7 +341,7 @@ func (h *header) lists() string {
 	return ""
 }
 
-// tokenless reports whether the file says that it has no tokenizer.
+// tokenless reports whether the file declares that it has no tokenizer.
 func (h *header) tokenless() bool {
 	model := h.keys["tokenizer.ggml.model"]
 	return model == "none" || model == "no_vocab"
@@ -395,7 +396,8 @@ func lengthOf(v any) int64 {
 	return -1
 }
 
-// sides are what a factor of the numbers of a tensor, or a bias, is called after its module.
+// sides are the suffixes, after the module's name, of tensors with factors of a tensor's
+// numbers, and of biases.
 var sides = []string{".weight", ".bias", ".scale", ".input_scale"}
 
 // afterLast are tensors of an architecture that its language model does not have: layers that
@@ -500,14 +502,14 @@ func (h *header) layersLack() string {
 	return ""
 }
 
-// keySizes are the sizes of tensors that llama.cpp knows by keys alone.
+// keySizes are the sizes of tensors that llama.cpp derives only from keys.
 var keySizes = []string{"width", "q", "k", "v", "o", "ff"}
 
 // sameShape are the moves of modules that have the shape of their row in GGUF.
 var sameShape = []string{"heads", "stack", "alternate"}
 
-// shapes finds a tensor of another shape than the keys say, where its sizes are the same in
-// every layer and follow from keys alone.
+// shapes finds a tensor whose shape contradicts the keys, if its sizes are the same in
+// every layer and follow only from keys.
 func (h *header) shapes() string {
 	a := architectures.Find(h.arch)
 	if a == nil {
@@ -540,8 +542,8 @@ func (h *header) shapes() string {
 	return ""
 }
 
-// size returns a number that a key says of every layer, or the one that llama.cpp takes without
-// the key; nil if layers differ.
+// size returns a number that a key has for every layer, or llama.cpp's default without the
+// key; nil if layers differ.
 func (h *header) size(a *architectures.Architecture, fact string) any {
 	f := architectures.FactOf(fact)
 	if f == nil || a.Varies(fact) || fact != "dim" && fact != "ffn_dim" && architectures.Latent(h.arch) {

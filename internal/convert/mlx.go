@@ -9,25 +9,25 @@ import (
 	"github.com/tensorfs/tensorfs/internal/near"
 )
 
-// MLX says how the weights in mlx/ are quantised, as mlx_lm.convert is asked for it.
+// MLX selects how the weights in mlx/ are quantised, in the terms of mlx_lm.convert.
 type MLX struct {
 	Bits, Group int    // of all modules that nothing else is said of
 	Mode        string // affine, mxfp4, mxfp8, nvfp4
 	CPU         bool   // by the rules of MLX on a CPU
 	Requantise  bool   // what is quantised already is quantised again
 
-	Recipe    *Recipe // which bits the modules get, nil for all the same
+	Recipe    *Recipe // selects the bits of the modules, nil means the same for all
 	GroupSaid bool    // the group size was asked for
 	asked     string
 }
 
-// Recipe gives some modules more bits than the others.
+// Recipe gives some modules more bits than others.
 type Recipe struct {
 	Name      string
 	Low, High int
 }
 
-// Recipes are those of mlx_lm.convert.
+// Recipes are mlx_lm.convert's recipes.
 var Recipes = []Recipe{{"mixed_2_6", 2, 6}, {"mixed_3_4", 3, 4}, {"mixed_3_6", 3, 6}, {"mixed_4_6", 4, 6}}
 
 // MLXModes are the modes of MLX with the bits and group sizes that they have, the usual one first.
@@ -51,7 +51,8 @@ type MLXAsked struct {
 	Mode, Recipe, Device string
 }
 
-// Options returns what the flags ask for, nil for nothing. Errors name the flag and what would do.
+// Options returns the options that the flags select, nil without flags. Errors name the
+// flag and what would work.
 func (a MLXAsked) Options() (*MLX, error) {
 	if a.Bits == 0 && a.Mode == "" && a.Recipe == "" {
 		if a.Group != 0 || a.Device != "" {

@@ -144,8 +144,8 @@ func addRows(tower, m *tensorfs.Model, rows map[string]string, tokens []string) 
 	return nil
 }
 
-// addOllamaTower adds the file of the tower in a file of Ollama's converter, or notes why
-// there is none. Left are the tensors that the language model's file does not have.
+// addOllamaTower adds the file of the tower in a file of Ollama's converter, or notes why it
+// cannot. left are the tensors that the language model's file does not have.
 func (f *Files) addOllamaTower(m, usual *tensorfs.Model, left []string, opts Options) {
 	t, err := towerFromOllama(m, usual, opts)
 	var d tensorfs.Data

@@ -15,9 +15,9 @@ import (
 // these letters in its name.
 const mmprojName = "mmproj.gguf"
 
-// projector returns the file of a model's vision tower, which llama.cpp loads beside that
-// of the language model, and what it says of its tensors. Tokens are the vocabulary. The
-// error is why there is no such file.
+// projector returns the file of a model's vision tower, which llama.cpp loads beside the
+// language model's, with notes about its tensors. tokens are the vocabulary. The error
+// explains why there is no such file.
 func projector(m *tensorfs.Model, cfg settings.Fields, opts Options, tokens []string) (tensorfs.Data, tensorNotes, error) {
 	about, err := settings.ToProjector(m, cfg)
 	if err != nil {

@@ -25,10 +25,11 @@ type sizing struct {
 	of    preset.Model
 }
 
-// Sizes returns how large the GGUF file of a model is with each preset, otherwise as the options say; opts.Quantise is any
-// of them. Presets by which nothing changes are left out. All follows from the header of the model: types and shapes give
-// the sizes of tensors, and what is before them is as long for one preset as for the other. made is the file with one of them, nil for none: in all others
-// the tensors are in the same order.
+// Sizes returns the size of a model's GGUF file with each preset, otherwise as configured;
+// opts.Quantise is any of them. It leaves out presets that change nothing. Everything
+// follows from the header of the model: types and shapes determine the sizes of tensors,
+// and the data before them is equally long for all presets. made is the file with one of
+// them, nil if none was composed: the order of tensors is the same in all of them.
 func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Sized, made tensorfs.Data, err error) {
 	asked := *opts.Quantise
 	var s sizing

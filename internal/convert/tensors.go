@@ -17,9 +17,9 @@ import (
 // tensorNotes say what became of a model's tensors.
 type tensorNotes struct {
 	Types    map[string]int // how many tensors have a type
-	Exact    bool           // all numbers are those of the model
-	Notes    []string       // what is not exact, a line for each kind
-	FileType uint32         // for general.file_type: that of most numbers
+	Exact    bool           // all numbers equal the model's
+	Notes    []string       // inexact conversions, a line for each kind
+	FileType uint32         // for general.file_type: the type of most numbers
 	Left     Towers         // tensors that no language model has
 }
 
@@ -39,11 +39,11 @@ type fileTensors struct {
 	rounded     map[string][]string      // tensors whose numbers are rounded, by what becomes of them
 }
 
-// tensors returns the tensors of the GGUF file, in the order in which llama.cpp
-// needs them: token_embd, blk.0.*, ..., output_norm, output; or, if types are asked
-// for, in that of llama-quantize. The error is why there is no such file. rows is how
-// many rows of the embedding are kept, 0 for all of them, and answers which of the output,
-// none for all. of is what types depend on.
+// tensors returns the tensors of the GGUF file, in llama.cpp's order: token_embd, blk.0.*,
+// ..., output_norm, output; or, if types are asked for, in llama-quantize's. The error
+// explains why there is no such file. rows is how many rows of the embedding are kept, 0
+// means all, and answers selects rows of the output, nil means all. of are the facts that
+// types depend on.
 func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of preset.Model, answers ...int64) ([]gguf.Stored, tensorNotes, error) {
 	x := &fileTensors{opts: opts, arch: of.Architecture, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
 	if w, ok := wideWhere[x.arch]; ok {
@@ -57,8 +57,8 @@ func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of 
 	return x.finish(of)
 }
 
-// Stranger returns the name of a tensor that the architecture of a model of Hugging Face's
-// layout does not have, "" if there is none or if it is not known.
+// Stranger returns the name of a tensor that does not belong to the architecture of a model
+// of Hugging Face's layout, "" if all do or the architecture is unknown.
 func Stranger(m *tensorfs.Model) string {
 	cfg, about, err := configOf(m)
 	if err == nil {
@@ -77,7 +77,7 @@ func Stranger(m *tensorfs.Model) string {
 // maxLayers is how many llama.cpp takes.
 const maxLayers = 512
 
-// walk makes the tensors of an architecture for a sink, and counts those of towers.
+// walk passes the tensors of an architecture to a sink, and counts a tower's tensors.
 func walk(m *tensorfs.Model, cfg settings.Fields, arch string, rows int64, answers []int64, sink layout.Sink, towers Towers) (*layout.Walk, error) {
 	a := architectures.Find(arch)
 	if a == nil || !a.Makes("gguf") {
@@ -87,7 +87,7 @@ func walk(m *tensorfs.Model, cfg settings.Fields, arch string, rows int64, answe
 	w.Sink, w.Rows, w.Answers, w.Another = sink, rows, answers, towers.Add
 	var ok bool
 	if w.Layers, ok = cfg.Integer("n_layers", "num_hidden_layers", "n_layer", "num_layers"); !ok {
-		w.Layers = int64(len(cfg.Words("layers_block_type"))) // which of Nemotron-H is all that says it
+		w.Layers = int64(len(cfg.Words("layers_block_type"))) // Nemotron-H has no other field for it
 	}
 	if w.Layers < 1 || w.Layers > maxLayers {
 		return nil, fmt.Errorf("config.json does not say how many layers there are, or it says more than %d", maxLayers)
@@ -156,9 +156,9 @@ func numberOrList(cfg settings.Fields, field string) any {
 	return nil
 }
 
-// embeddingRows returns the rows of the model's token embedding, 0 without one and
-// for one that has no numbers: tables are as long as that, and rows of nothing can
-// be as many as somebody writes.
+// embeddingRows returns the rows of the model's token embedding, 0 without one or if it has
+// no numbers: tables are that long, and the shape of an empty tensor may claim any number
+// of rows.
 func embeddingRows(m *tensorfs.Model) int {
 	if t := layout.TensorsOf(m).Find(layout.Embedding + ".weight"); t != nil && len(t.Numbers()) == 2 && t.Numbers()[1] > 0 {
 		return int(t.Numbers()[0])
@@ -166,13 +166,13 @@ func embeddingRows(m *tensorfs.Model) int {
 	return 0
 }
 
-// InLayoutOfGGUF returns the tensors of a model in the layout of Hugging Face as a
-// GGUF file of it has them: rows moved, experts stacked, under canonical names in
-// that order. They keep the types that they are stored as, unlike in the file that
-// [GGUF] makes. left are those that GGUF files do not have, as they are stored.
+// InLayoutOfGGUF returns the tensors of a model in the layout of Hugging Face as a GGUF
+// file of it has them: rows moved, experts stacked, under canonical names in that order.
+// They keep their stored types, unlike in the file that [GGUF] makes. left are the tensors
+// without a place in GGUF files, as stored.
 //
-// rows is how many rows of the embedding are kept, 0 for all of them. The error says
-// why the tensors of such a file are not known.
+// rows is how many rows of the embedding are kept, 0 means all. The error explains why the
+// tensors of such a file are not known.
 func InLayoutOfGGUF(m *tensorfs.Model, rows int64) (list, left []tensorfs.Tensor, err error) {
 	cfg, about, err := configOf(m)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// alwaysF32 are the ends of names of weights that llama.cpp computes with F32
-// alone, as it does with all tensors of one dimension and with all that are not
-// called .weight: another type is loaded, and stops it at the first token.
+// alwaysF32 are the ends of names of weights that llama.cpp computes only with F32. The
+// same holds for all tensors of one dimension and for all names without .weight: another
+// type is loaded, and aborts at the first token.
 var alwaysF32 = []string{
 	"_norm.weight",
 	"ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight", "token_types.weight",
@@ -90,7 +90,7 @@ func (x *fileTensors) Put(name string, t *tensorfs.Tensor, _ layout.Origin, _ bo
 	return nil
 }
 
-// typesOf returns the types that tensors get, of which some are asked for.
+// typesOf returns the types that tensors get. Some may be asked for.
 func (o Options) typesOf(m preset.Model, tensors []preset.Tensor) []tensorfs.DType {
 	by := *o.Quantise
 	by.Importance = o.Importance != nil
@@ -140,12 +140,13 @@ func (x *fileTensors) encode() (list []gguf.Stored, err error) {
 	return list, nil
 }
 
-// importanceError says why an importance matrix is not one of the model.
+// importanceError explains why an importance matrix does not belong to the model.
 type importanceError struct{ problem string }
 
 func (e *importanceError) Error() string { return e.problem }
 
-// WrongImportance says why the importance matrix cannot be used for a model, "" if it can, or if none is given.
+// WrongImportance explains why the importance matrix cannot be used for a model, "" if it
+// can, or if none is given.
 func WrongImportance(m *tensorfs.Model, opts Options) string {
 	if opts.Importance == nil || opts.Quantise == nil {
 		return ""
@@ -161,7 +162,7 @@ func WrongImportance(m *tensorfs.Model, opts Options) string {
 	return "" // gguf/ gives the reason for any other error
 }
 
-// importanceOf returns the importance of the columns of a tensor, nil where none is known.
+// importanceOf returns the importance of the columns of a tensor, nil if unknown.
 func (x *fileTensors) importanceOf(t *fileTensor) (views.Importance, error) {
 	m, shape := x.opts.Importance, t.tensor.Numbers()
 	if m == nil || t.fixed || m.Values(t.name) == 0 {
