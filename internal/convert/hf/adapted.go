@@ -10,12 +10,12 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// quantKeys are what a config.json says about how weights are quantised.
+// quantKeys are the keys of config.json about how weights are quantised.
 var quantKeys = map[string]bool{"quantization": true, "quantization_config": true, "compression_config": true}
 
-// adapted returns a stored config.json for tensors that are given in another way:
-// with their torch_dtype, and without what it says about quantisation or, in mlx/,
-// with what holds there. All other fields are as stored, and in their order.
+// adapted returns a stored config.json for tensors in another encoding: with their
+// torch_dtype, and without its keys about quantisation or, in mlx/, with the ones that
+// apply there. All other fields stay unchanged and in order.
 func adapted(stored []byte, f settings.Given, mlx bool) ([]byte, error) {
 	o, err := jsonobj.Parse(stored)
 	if err != nil {
@@ -35,9 +35,9 @@ func adapted(stored []byte, f settings.Given, mlx bool) ([]byte, error) {
 	return list.Lines(!json.Valid(stored)), nil
 }
 
-// replaced returns the members of an object, and of the language model in it,
-// without what is said about quantisation and with a type of numbers: where one
-// was, or at the end if always; "" leaves what was.
+// replaced returns the members of an object, and of the language model in it, without keys
+// about quantisation and with a type of numbers: at the place of the old one, or at the end
+// if always is set; "" leaves the old one.
 func replaced(o jsonobj.Object, torch string, always bool) settings.Object {
 	list := make(settings.Object, 0, o.Len()+1)
 	text, _ := o.Inner(architectures.TextConfigs)

@@ -16,9 +16,9 @@ import (
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
-// dense is a release without what another program did to pack it: plain numbers under the
-// names that they have in a release, and no word of how they were packed. What is made of
-// any release is made of it as well.
+// dense is a release with another program's packing undone: plain numbers under the names
+// that they have in a release, without a trace of the packing. Everything that can be
+// converted from a release can be converted from it as well.
 type dense struct {
 	*tensorfs.Model
 	notes []string // what is rounded, a line for each type
@@ -31,8 +31,8 @@ func isPacked(m *tensorfs.Model) bool {
 	return m.Format == "huggingface" && slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { return t.Quant != nil || t.Opaque != "" })
 }
 
-// KeptPacked says why whole models stay as they are although plain numbers were asked for,
-// "" where weights are packed or none were asked for.
+// KeptPacked explains why whole models stay packed although plain numbers were asked for,
+// "" if weights are unpacked or plain numbers were not asked for.
 func KeptPacked(m *tensorfs.Model, opts convert.Options) string {
 	switch {
 	case !opts.Dequantise || isPacked(m):
@@ -75,7 +75,7 @@ func newDense(m *tensorfs.Model, keep bool) (*dense, error) {
 	return d, err
 }
 
-// plainNames are the ends of names of codes, and what the numbers are called in a release.
+// plainNames maps the ends of names of codes to the names of their numbers in a release.
 var plainNames = []struct {
 	end, plain string
 	turned     bool // the release has the matrices as [in, out]
@@ -135,8 +135,8 @@ func (x *tensorMaker) plain(name string, t *tensorfs.Tensor) (*tensorfs.Tensor, 
 	return x.Numbers(name, t, to)
 }
 
-// moduleForMLX returns the module of MLX's that has the numbers of another program's, nil
-// where there is none.
+// moduleForMLX returns the module of MLX's with the numbers of another program's, nil if
+// there is no such module.
 func moduleForMLX(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if t.Quant.Same != nil {
 		return t.Quant.Same()
@@ -194,7 +194,7 @@ type unclosed struct{ tensorfs.Data }
 
 func (unclosed) Close() error { return nil }
 
-// unquantised returns a config.json without what it says about quantisation.
+// unquantised returns a config.json without its keys about quantisation.
 func unquantised(stored []byte) ([]byte, error) {
 	o, err := jsonobj.Parse(stored)
 	if err != nil {
@@ -223,7 +223,7 @@ func (d *dense) tell(f *convert.Files, how string) {
 	f.Exact, f.Notes = f.Exact && d.exact, slices.Concat([]string{how}, d.notes, f.Notes)
 }
 
-// notLoaded says why mlx-lm does not load a release as it is packed, "" if it does.
+// notLoaded explains why mlx-lm does not load a release as it is packed, "" if it does.
 func notLoaded(m *tensorfs.Model) (string, error) {
 	stored, err := storedConfig(m)
 	if err != nil {

@@ -74,7 +74,7 @@ func files(m *tensorfs.Model, k *kind, opts convert.Options) *convert.Files {
 	return f
 }
 
-// files returns the files of a directory, or why there is none.
+// files returns the files of a directory, or why it is empty.
 func (k *kind) files(m *tensorfs.Model, opts convert.Options) (*convert.Files, error) {
 	if m.Format == "safetensors" {
 		return nil, errors.New("a safetensors file alone has no config.json, which says what model it is; name the directory of a model")
@@ -164,8 +164,8 @@ func (k *kind) files(m *tensorfs.Model, opts convert.Options) (*convert.Files, e
 	return f, nil
 }
 
-// weightsIndex returns the file that says in which file each tensor is. Loaders do without it
-// where one file has all tensors, but for some of candle's examples.
+// weightsIndex returns the file that maps tensors to files. If one file has all tensors,
+// loaders do without it, except some of candle's examples.
 func weightsIndex(list []safetensors.Stored) *tensorfs.Text {
 	total := int64(0)
 	names := make([]string, len(list))
@@ -244,8 +244,8 @@ func unread(about *settings.Model, f *convert.Files) error {
 	return err
 }
 
-// adapt takes the files beside the weights as they are stored, but for what
-// config.json says of how the weights are stored.
+// adapt takes the files beside the weights unchanged, except config.json's keys about how
+// the weights are stored.
 func (k *kind) adapt(m *tensorfs.Model, r result, f *convert.Files) error {
 	stored, err := storedConfig(m)
 	if err != nil {
@@ -269,7 +269,7 @@ func (k *kind) adapt(m *tensorfs.Model, r result, f *convert.Files) error {
 	return k.addConfig(m, f, text, r)
 }
 
-// addConfig adds config.json; that of mlx/ as mlx-lm reads it.
+// addConfig adds config.json; in mlx/ in the form that mlx-lm reads.
 func (k *kind) addConfig(m *tensorfs.Model, f *convert.Files, text []byte, r result) error {
 	if k == mlx {
 		names := make([]string, len(r.List))

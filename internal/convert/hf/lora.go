@@ -10,15 +10,16 @@ import (
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
 )
 
-// isAdapted reports whether adapters change tensors of a model, so that its files are not
-// those that are stored.
+// isAdapted reports whether adapters change tensors of a model, so that its files differ
+// from the stored ones.
 func isAdapted(m *tensorfs.Model) bool {
 	return slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool { return t.Change != nil })
 }
 
-// adaptedFiles returns the files of a directory that is stored, with what adapters change in
-// one file of weights. What MLX quantised stays so where no adapter changes it: mlx-lm takes
-// a weight without scales for plain numbers. What another program packed does not.
+// adaptedFiles returns the files of a stored directory, with the tensors that adapters
+// change in one file of weights. A module that MLX quantised stays so unless an adapter
+// changes it: mlx-lm takes a weight without scales for plain numbers. A module that another
+// program packed does not.
 func (k *kind) adaptedFiles(m *tensorfs.Model, opts convert.Options) (*convert.Files, error) {
 	if m.Format != "mlx" {
 		d, err := newDense(m, false)

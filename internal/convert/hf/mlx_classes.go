@@ -31,7 +31,7 @@ var mlxValues = map[string]func(x *mlxConfig, args []any) any{
 	"sparse_layers":  sparseLayers,
 }
 
-// mlxInstead are those that take the place of another value.
+// mlxInstead are values that replace others.
 var mlxInstead = map[string]bool{"always": true, "if_stored": true, "letters": true, "mamba_layers": true, "plain_yarn": true}
 
 // fieldsOf returns the fields that a class reads, of those whose names have a prefix;
@@ -102,8 +102,8 @@ func integer(_ *mlxConfig, args []any) any {
 	return nil
 }
 
-// plainYarn is a scaling that changes nothing, which mlx-lm's deepseek_v2 wants where
-// there is none.
+// plainYarn is a scaling that changes nothing, which mlx-lm's deepseek_v2 requires if there
+// is no scaling.
 func plainYarn(x *mlxConfig, _ []any) any {
 	context := x.raw("max_position_embeddings")
 	if ropeKind(x.rope()) != "default" || context.Kind() != '0' {
@@ -140,8 +140,8 @@ func sparseLayers(x *mlxConfig, _ []any) any {
 	return sparse
 }
 
-// denseLayers returns how many layers without experts come before those with them, nil
-// where that does not say all.
+// denseLayers returns how many layers without experts come before the layers with experts,
+// nil if that is not a complete description.
 func denseLayers(x *mlxConfig, _ []any) any {
 	kinds := x.words("mlp_layer_types")
 	n := slices.Index(kinds, "sparse")
@@ -162,8 +162,8 @@ func (x *mlxConfig) layerKinds() (sliding []bool, ok bool) {
 	return sliding, len(sliding) > 0
 }
 
-// ofFullLayers returns a size of the layers that see everything, where per_layer_config
-// says which layers have another than most.
+// ofFullLayers returns a size of the layers with full attention, if per_layer_config has
+// another one for these layers than for most.
 func ofFullLayers(x *mlxConfig, args []any) any {
 	sliding, ok := x.layerKinds()
 	name, _ := args[0].(string)
@@ -192,8 +192,8 @@ func ofFullLayers(x *mlxConfig, args []any) any {
 	return size
 }
 
-// layerLetters returns the layers as mlx-lm's exaone4 has them: L for those that see
-// a window, G for the others; null where none does, as those rotate then.
+// layerLetters returns the layers in mlx-lm's form for exaone4: L for layers with a window,
+// G for full attention; null if no layer has a window, because full layers rotate then.
 func layerLetters(x *mlxConfig, _ []any) any {
 	sliding, ok := x.layerKinds()
 	switch {
@@ -209,8 +209,8 @@ func layerLetters(x *mlxConfig, _ []any) any {
 	return string(letters)
 }
 
-// layerPeriod returns after how many layers one sees everything, nil where they have
-// no such order.
+// layerPeriod returns the period of layers with full attention, nil if they are not
+// periodic.
 func layerPeriod(x *mlxConfig, _ []any) any {
 	sliding, ok := x.layerKinds()
 	n := slices.Index(sliding, false) + 1
@@ -297,7 +297,7 @@ var anyNotes = []func(x *mlxConfig, class *architectures.MLXClass) string{
 	},
 }
 
-// mlxNotes are what the word notes of mlx.txt says.
+// mlxNotes are the texts for the word notes of mlx.txt.
 var mlxNotes = map[string]func(x *mlxConfig) string{
 	"jamba": func(*mlxConfig) string { return "gives other numbers than the model" },
 	"rounded_norms": func(x *mlxConfig) string { // in a type that rounds the sum

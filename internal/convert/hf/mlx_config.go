@@ -15,19 +15,19 @@ import (
 
 // mlxText is a config.json as mlx-lm reads it.
 type mlxText struct {
-	x, y  *mlxConfig // all of it, and what it says of the language model apart
+	x, y  *mlxConfig // the whole config, and its part about the language model
 	part  *mlxConfig // the one of these that is about the language model
 	text  []byte
-	notes []string // what a user should know of what mlx-lm makes of it
+	notes []string // notes for the user about how mlx-lm reads it
 	lacks string   // why mlx-lm refuses it, "" if it does not
 }
 
-// forMLX returns a config.json as mlx-lm reads it. transformers 5 writes what it says
-// about rotary embeddings, and more, under names that most classes of mlx-lm do not
-// read: those then compute with their defaults, without a word. So all fields stay, and
-// the older ones are added. A text to which nothing is added is returned as it is.
-// released says that the tensors are those of a release, which mlx-lm changes when it
-// loads them; names are theirs.
+// forMLX returns a config.json in the form that mlx-lm reads. transformers 5 writes fields
+// about rotary embeddings, and others, under names that most classes of mlx-lm do not read:
+// those classes then silently compute with their defaults. So all fields stay, and the
+// older ones are added. A text that lacks nothing is returned unchanged. released means
+// that the tensors are a release's, which mlx-lm converts when it loads them; names are
+// their names.
 func forMLX(text []byte, released bool, names []string) (mlxText, error) {
 	x, y, err := configParts(text)
 	if err != nil {
@@ -62,8 +62,8 @@ func forMLX(text []byte, released bool, names []string) (mlxText, error) {
 	return m, nil
 }
 
-// configParts returns a config.json, and the part of it about the language model,
-// which is empty where there is none.
+// configParts returns a config.json, and its part about the language model, which is empty
+// if missing.
 func configParts(text []byte) (x, y *mlxConfig, err error) {
 	o, err := jsonobj.Parse(text)
 	if err != nil {
@@ -136,12 +136,12 @@ func newMLXConfig(o jsonobj.Object) *mlxConfig {
 type mlxField struct {
 	name  string
 	value mlxValue
-	// instead says that the value takes the place of another: of a field that two
-	// libraries mean by one name, or that is wrong for the tensors.
+	// instead marks that the value replaces another: of a field that two libraries use for
+	// different things, or that is wrong for the tensors.
 	instead bool
 }
 
-// mlxValue computes a value as settings.Object has them, nil for none.
+// mlxValue computes a value in the form of settings.Object, nil if unknown.
 type mlxValue func(x *mlxConfig) any
 
 // add adds fields in their order: some are copies of those before them.
@@ -157,17 +157,17 @@ func (x *mlxConfig) add(fields []mlxField) {
 	}
 }
 
-// raw returns the value of a field; its kind is 0 where there is none.
+// raw returns the value of a field; its kind is 0 if the field is missing.
 func (x *mlxConfig) raw(name string) jsonobj.Raw { return x.list.Raw(name) }
 
-// put adds a field, if there is none of the name or it is null.
+// put adds a field, if the name is missing or null.
 func (x *mlxConfig) put(name string, value any) {
 	if old := x.raw(name).Kind(); old == 0 || old == 'n' {
 		x.set(name, value)
 	}
 }
 
-// set writes a field, in the place of the one of that name.
+// set writes a field, replacing one of the same name.
 func (x *mlxConfig) set(name string, value any) {
 	raw, ok := value.(jsonobj.Raw)
 	if !ok {
@@ -194,7 +194,7 @@ func (x *mlxConfig) number(name string) (float64, bool) {
 	return f, err == nil
 }
 
-// words returns a list of strings, nil if the field is none.
+// words returns a list of strings, nil if the field is not one.
 func (x *mlxConfig) words(name string) (list []string) {
 	for e := range x.raw(name).Elements() {
 		if e.Kind() != '"' {
@@ -216,7 +216,7 @@ func (x *mlxConfig) lacks(where string) string {
 	return ""
 }
 
-// at returns the value of a path with dots; its kind is 0 if there is none.
+// at returns the value of a path with dots; its kind is 0 if it is missing.
 func (x *mlxConfig) at(path string) jsonobj.Raw {
 	name, rest, _ := strings.Cut(path, ".")
 	r := x.raw(name)
@@ -235,8 +235,8 @@ func (x *mlxConfig) ropePaths() []string {
 	}, "")
 }
 
-// rope returns the object about the rotary embeddings of layers that see everything; its
-// kind is 0 if there is none.
+// rope returns the object about the rotary embeddings of layers with full attention; its
+// kind is 0 if it is missing.
 func (x *mlxConfig) rope() jsonobj.Raw {
 	paths := x.ropePaths()
 	if len(paths) == 0 || x.at(paths[0]).Kind() != '{' {

@@ -16,8 +16,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
-// conversion makes the tensors of a release those that mlx_lm.convert writes: what its
-// classes change when they load a release, and the type that config.json says.
+// conversion converts the tensors of a release as mlx_lm.convert does: its classes' changes
+// when they load a release, and config.json's type.
 type conversion struct {
 	*tensorMaker
 	config mlxText
@@ -30,7 +30,7 @@ type conversion struct {
 type mlxMove struct {
 	pattern *regexp.Regexp
 	to      string // the name that it gets, with parts of the pattern; "" leaves it out
-	expert  string // the part of the pattern that is the number of an expert: those of one name become a stack
+	expert  string // the part of the pattern for the number of an expert: tensors of one name become a stack
 	unless  string // a field of config.json, with a number other than 0 in which nothing changes
 	make    func(c *conversion, name string, t *tensorfs.Tensor) error
 }
@@ -235,7 +235,7 @@ func (c *conversion) halves(name string, t *tensorfs.Tensor) error {
 	return nil
 }
 
-// latent puts the two parts of kv_b_proj, that of k transposed.
+// latent writes the two parts of kv_b_proj, with the part of k transposed.
 func (c *conversion) latent(before string, t *tensorfs.Tensor) error {
 	sizes := map[string]int64{}
 	for _, field := range []string{"num_attention_heads", "qk_nope_head_dim", "v_head_dim"} {

@@ -13,7 +13,7 @@ import (
 type packing struct {
 	name   string // in mlx.txt
 	method string // quant_method of config.json
-	// fits reports whether what config.json says of it is this way.
+	// fits reports whether config.json describes this packing.
 	fits func(q jsonobj.Raw) bool
 	// ends are what names of tensors end in that mlx-lm does not load with it, and why.
 	ends   []string
@@ -72,7 +72,7 @@ func isSymmetric(q jsonobj.Raw) bool {
 	return groups > 0 && q.Member("format").Text() == "pack-quantized"
 }
 
-// isInt reports whether a value is one of these, or is not there where that is allowed.
+// isInt reports whether a value is one of these, or missing if that is allowed.
 func isInt(r jsonobj.Raw, absent bool, of ...int) bool {
 	n, ok := r.Int()
 	return ok && slices.Contains(of, n) || absent && r.Kind() == 0

@@ -26,8 +26,8 @@ type asked struct {
 	Mode  string `json:"mode,omitempty"`
 }
 
-// quantiseMLX makes modules of the matrices of a directory that class takes so, as o says.
-// layers is how many the language model has.
+// quantiseMLX quantises the matrices of a directory that class takes quantised, as o
+// selects. layers is how many the language model has.
 func (x *tensorMaker) quantiseMLX(o *convert.MLX, class *architectures.MLXClass, layers int64) error {
 	said := map[string]asked{}
 	for _, m := range x.modules { // stored so
@@ -129,7 +129,7 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// recipeBits are those of a module by a recipe.
+// recipeBits returns a module's bits by a recipe.
 func recipeBits(r *convert.Recipe, module string, at int, layers int64) (int, error) {
 	i := int64(0)
 	if path := strings.Split(module, "."); at < len(path) {
@@ -147,8 +147,8 @@ func recipeBits(r *convert.Recipe, module string, at int, layers int64) (int, er
 	return r.Low, nil
 }
 
-// converts returns mlx-lm's class of a model, if it is known what mlx_lm.convert makes of
-// it, and how many layers the language model has.
+// converts returns mlx-lm's class of a model, if mlx_lm.convert's conversion of it is
+// known, and how many layers the language model has.
 func converts(config mlxText) (*architectures.MLXClass, int64, error) {
 	classes := config.x.classes
 	if len(classes) == 0 {
@@ -197,7 +197,7 @@ func (k *kind) mlxQuantised(m *tensorfs.Model, o *convert.MLX) (result, error) {
 	return r, nil
 }
 
-// configText is config.json before it says what is quantised.
+// configText is config.json before the keys about quantisation are added.
 func (k *kind) configText(m *tensorfs.Model, r result) ([]byte, error) {
 	given := tensorFacts(m, r)
 	given.MLX, given.Quantization = k == mlx, nil
@@ -271,13 +271,13 @@ func quantisedStored(m *tensorfs.Model, o *convert.MLX) (*convert.Files, error) 
 	return f, nil
 }
 
-// note says what was quantised.
+// note describes what was quantised.
 func (x *tensorMaker) note(o *convert.MLX) string {
 	return fmt.Sprintf("%d modules are quantised as mlx_lm.convert does it, by %s", x.made, o)
 }
 
-// castOf is the type that mlx_lm.convert gives all numbers: the one of config.json under
-// its older name, else that of the language model's part.
+// castOf is the type that mlx_lm.convert gives all numbers: config.json's under its older
+// name, else the one in the language model's part.
 func castOf(config []byte) tensorfs.DType {
 	o, err := jsonobj.Parse(config)
 	if err != nil {
@@ -319,7 +319,8 @@ func convertedConfig(m *tensorfs.Model, text, quantization []byte) ([]byte, erro
 	return list.Lines(false), nil
 }
 
-// parameters counts the numbers of all tensors, those that were quantised as before.
+// parameters counts the numbers of all tensors, quantised ones with their count before
+// quantising.
 func (x *tensorMaker) parameters() (n int64) {
 	for _, p := range x.list {
 		switch {
@@ -357,8 +358,8 @@ func convertedIndex(list []safetensors.Stored, parameters int64) tensorfs.Data {
 	})
 }
 
-// KeptMLX says why mlx/ stays as it is although it was asked for quantised, "" where
-// weights are quantised or none were asked for. It looks at types and shapes alone.
+// KeptMLX explains why mlx/ is not quantised although that was asked for, "" if weights are
+// quantised or it was not asked for. It looks only at types and shapes.
 func KeptMLX(m *tensorfs.Model, opts convert.Options) string {
 	o := opts.MLX
 	if o == nil {

@@ -16,11 +16,11 @@ import (
 // notInMLX are types of safetensors files that MLX refuses a file for.
 var notInMLX = []tensorfs.DType{tensorfs.F64, tensorfs.F8_E5M2}
 
-// mendStored makes the files of a model that mlx-lm loads by itself what it loads: a
-// directory that it converted, or a release of a model type that it has. A release gets
-// a config.json with all that mlx-lm reads, and one file of tensors where mlx-lm knows
-// some of them by other names, or not at all. The error says why mlx-lm would refuse a
-// release all the same.
+// mendStored adapts the stored files of a model so that mlx-lm loads them: a directory that
+// it converted, or a release of a model type that it has. A release gets a config.json with
+// everything that mlx-lm reads, and one file of tensors if mlx-lm uses other names for some
+// of them, or does not know them. The error explains why mlx-lm would still refuse a
+// release.
 func mendStored(m *tensorfs.Model, f *convert.Files) error {
 	stored, err := storedConfig(m)
 	if err != nil {
@@ -72,7 +72,7 @@ func unloaded(m *tensorfs.Model, config mlxText) string {
 
 // mlxRefusal is why a class does not load a model.
 type mlxRefusal struct {
-	reason string   // of all models, or of those that have
+	reason string   // of all models, or of models with this field
 	ends   []string // a tensor whose name ends so
 	fn     func(m *tensorfs.Model, x *mlxConfig) string
 }
@@ -87,7 +87,7 @@ func (r mlxRefusal) why(m *tensorfs.Model, x *mlxConfig) string {
 	return ""
 }
 
-// mlxRefusals are what the word refuses of mlx.txt says.
+// mlxRefusals are the texts for the word refuses of mlx.txt.
 var mlxRefusals = map[string]mlxRefusal{
 	"dense_experts":      {reason: "takes experts in blocks of MXFP4, and the model's are not", ends: []string{".experts.gate_up_proj", ".experts.down_proj"}},
 	"experts":            {reason: "has no experts, as the model does", ends: []string{".router.weight"}},
@@ -124,7 +124,7 @@ func notFourfold(_ *tensorfs.Model, x *mlxConfig) string {
 	return ""
 }
 
-// severalKeys refuses heads of keys and values of which there are several.
+// severalKeys refuses several heads of keys and values.
 func severalKeys(_ *tensorfs.Model, x *mlxConfig) string {
 	if n, ok := x.number("num_key_value_heads"); ok && n != 1 {
 		return fmt.Sprintf("has one head of keys and values, and the model has %.0f", n)
@@ -153,8 +153,8 @@ func turnedExperts(m *tensorfs.Model, x *mlxConfig) string {
 	return ""
 }
 
-// rename gives tensors the names by which mlx-lm knows them, all in one file, and
-// leaves out those that it knows nothing of; it changes nothing if that is nothing.
+// rename gives tensors mlx-lm's names, all in one file, and leaves out tensors that mlx-lm
+// does not know. It does nothing if no tensor is affected.
 func rename(m *tensorfs.Model, config mlxText, f *convert.Files) error {
 	name := namesForMLX(config)
 	list := make([]safetensors.Stored, 0, len(m.Tensors))
@@ -173,7 +173,7 @@ func rename(m *tensorfs.Model, config mlxText, f *convert.Files) error {
 	return inOneFile(f, mlx, list, "the tensors are in one file, with the names that mlx-lm knows them by")
 }
 
-// inOneFile puts tensors in the place of the weights of a stored directory.
+// inOneFile replaces the weights of a stored directory by tensors in one file.
 func inOneFile(f *convert.Files, k *kind, list []safetensors.Stored, note string) error {
 	weights, err := safetensors.Compose([][2]string{{"format", k.format}}, list)
 	if err != nil {

@@ -44,7 +44,7 @@ func longrope(x *mlxConfig) any {
 	return o
 }
 
-// tokenizerConfigName says of which class a tokenizer is.
+// tokenizerConfigName is the file that names a tokenizer's class.
 const tokenizerConfigName = "tokenizer_config.json"
 
 // olderTokenizer replaces the model's own tokenizer_config.json by one that
@@ -64,9 +64,9 @@ func olderTokenizer(m *tensorfs.Model, list []convert.File) error {
 	return nil
 }
 
-// olderNames gives a class and a list of tokens the names that they had before
-// transformers 5, which knows them still. It returns nil if there is none of the two,
-// or the text is no object: what is wrong with it is for its reader to say.
+// olderNames gives a class and a list of tokens the names that they had before transformers
+// 5, which still accepts them. It returns nil if both are missing, or if the text is not an
+// object, which its reader will report.
 func olderNames(text []byte) []byte {
 	o, err := jsonobj.Parse(text)
 	if err != nil {

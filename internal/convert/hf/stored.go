@@ -94,8 +94,8 @@ func others(m *tensorfs.Model) ([]convert.File, error) {
 	})
 }
 
-// isWeights reports whether a file holds the model's tensors, or says in which file they are.
-// Files in folders are of modules beside the model.
+// isWeights reports whether a file holds the model's tensors, or maps them to files. Files
+// in folders belong to modules beside the model.
 func isWeights(name string) bool {
 	return !strings.Contains(name, "/") && (path.Ext(name) == ".safetensors" || strings.HasSuffix(name, ".safetensors.index.json"))
 }

@@ -18,8 +18,8 @@ const (
 	templateJSON = "chat_template.json" // of processors, in older releases
 )
 
-// setTemplate puts another chat template into a directory, or takes it out: into the file of
-// its own, which newer programs read, and into tokenizer_config.json where it stands there.
+// setTemplate replaces the chat template of a directory, or removes it: in its own file,
+// which newer programs read, and in tokenizer_config.json if it is there.
 func setTemplate(f *convert.Files, changes []convert.Change) error {
 	text, ok := convert.Template(changes)
 	if !ok || f.Reason != "" {
@@ -54,8 +54,8 @@ func setTemplate(f *convert.Files, changes []convert.Change) error {
 	return nil
 }
 
-// withTemplate returns a tokenizer_config.json with another template in the place of its own;
-// nil where it has none.
+// withTemplate returns a tokenizer_config.json with its template replaced; nil if it has
+// none.
 func withTemplate(d tensorfs.Data, text []byte) ([]byte, error) {
 	stored, err := source.ReadAll(d, tokenizerConfigName, maxConfig)
 	if err != nil {

@@ -22,8 +22,8 @@ type result struct {
 	Experts      bool                 // the experts of gpt-oss are written as blocks of MXFP4
 
 	Types map[string]int // how many tensors have a type
-	Exact bool           // all numbers are those of the model
-	Notes []string       // what is not exact, a line for each kind
+	Exact bool           // all numbers equal the model's
+	Notes []string       // inexact conversions, a line for each kind
 	Left  convert.Towers // tensors that the directory has none of
 
 	Parameters int64 // of weights that were quantised here, 0 without
@@ -39,7 +39,7 @@ func hfTensors(m *tensorfs.Model) (result, error) {
 	return x.finish(), nil
 }
 
-// mlxTensors returns those of mlx/model.safetensors.
+// mlxTensors returns the tensors of mlx/model.safetensors.
 func mlxTensors(m *tensorfs.Model) (result, error) {
 	x, err := newTensors(m, true)
 	if err != nil {
@@ -81,7 +81,7 @@ func newTensorsAgain(m *tensorfs.Model, mlx, again bool) (*tensorMaker, error) {
 type tensorMaker struct {
 	m       *tensorfs.Model
 	mlx     bool           // for mlx-lm
-	float   tensorfs.DType // of what is not quantised for mlx-lm; Unknown to keep what is stored
+	float   tensorfs.DType // of tensors that are not quantised for mlx-lm; Unknown keeps the stored types
 	list    []placed
 	modules []quantised
 	experts bool // as in result
@@ -91,10 +91,10 @@ type tensorMaker struct {
 	again     bool            // what is quantised is to be plain numbers, too
 	quantised map[string]bool // tensors that are numbers now, and were quantised
 	made      int             // modules that were quantised here
-	said      []byte          // what config.json says of them
+	said      []byte          // config.json's description of them
 }
 
-// maxTensorLayers bounds what metadata says, so that loops end.
+// maxTensorLayers bounds the layers that metadata claims, so that loops end.
 const maxTensorLayers = 4096
 
 // Order returns a walk that knows the order of rows and columns of a model of either layout,
@@ -144,10 +144,10 @@ func newWalk(m *tensorfs.Model, mlx bool) (*layout.Walk, error) {
 	return w, w.Sizes.Implied(w.Fact)
 }
 
-// InLayoutOfHF returns the tensors of a model in GGUF's layout as a directory of
-// Hugging Face has them: rows moved, experts one by one, under canonical names in
-// that order. They keep the types that they are stored as. The error says why the
-// tensors of such a directory are not known.
+// InLayoutOfHF returns the tensors of a model in GGUF's layout as a directory of Hugging
+// Face has them: rows moved, experts one by one, under canonical names in that order. They
+// keep their stored types. The error explains why the tensors of such a directory are not
+// known.
 func InLayoutOfHF(m *tensorfs.Model) ([]tensorfs.Tensor, error) {
 	made, err := listed(m)
 	if err != nil {

@@ -16,8 +16,8 @@ type ggufSizes struct {
 	arch string
 }
 
-// facts are the facts of the model for a walk: those of its config, and those of its
-// keys that the config has not. A list of different numbers is just there.
+// facts are the facts of the model for a walk: its config's, and its keys that the config
+// lacks. A list of different numbers is only marked as present.
 func (k *ggufSizes) facts() architectures.Facts {
 	known := layout.FactsOf(k.m)
 	return func(name string) any {
@@ -41,7 +41,7 @@ func (k *ggufSizes) facts() architectures.Facts {
 	}
 }
 
-// ofTokenizer is a text or a whole number, nil for what is neither.
+// ofTokenizer is a text or a whole number, otherwise nil.
 func ofTokenizer(v any) any {
 	if r := reflect.ValueOf(v); r.IsValid() && (r.CanInt() || r.CanUint()) {
 		return countOf(v)
@@ -78,7 +78,7 @@ func (k *ggufSizes) same(key string) (n int64, ok bool) {
 	return n, true
 }
 
-// countOf returns an integer of any type, 0 for what is none or does not fit.
+// countOf returns an integer of any type, 0 if the value is not an integer or does not fit.
 func countOf(v any) int64 {
 	switch r := reflect.ValueOf(v); {
 	case !r.IsValid():

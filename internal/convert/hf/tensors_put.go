@@ -126,9 +126,9 @@ func (x *tensorMaker) Numbers(name string, t *tensorfs.Tensor, to tensorfs.DType
 // torchTypes are the values of torch_dtype.
 var torchTypes = map[string]tensorfs.DType{"float32": tensorfs.F32, "float16": tensorfs.F16, "bfloat16": tensorfs.BF16}
 
-// torch returns the type to which a program that loads the directory casts all
-// numbers: that of the matrices, of which those of F32 do not count, because they
-// are what is small and has to be exact.
+// torch returns the type to which a program that loads the directory casts all numbers: the
+// most common type of the matrices, ignoring F32 ones, because only small tensors that have
+// to be exact are F32.
 func (x *tensorMaker) torch() string {
 	have := map[tensorfs.DType]bool{}
 	for _, t := range x.list {

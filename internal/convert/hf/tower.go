@@ -26,7 +26,7 @@ type tower struct {
 }
 
 // tower makes the tensors of the vision tower that belongs to a model, nil without one.
-// whyNot says why one that is there is left out.
+// whyNot explains why an existing tower is left out.
 func (k *kind) tower(m *tensorfs.Model, opts convert.Options) (t *tower, whyNot string) {
 	if k != hf || m.Layout != "gguf" {
 		return nil, ""
@@ -53,8 +53,8 @@ func (k *kind) tower(m *tensorfs.Model, opts convert.Options) (t *tower, whyNot 
 	return t, ""
 }
 
-// withOllamaTower finds the tower in a file of Ollama's converter where no other is named.
-// Theirs is the model as it is stored.
+// withOllamaTower finds the tower in a file of Ollama's converter if no other is named.
+// theirs is the model as it is stored.
 func withOllamaTower(opts convert.Options, theirs, usual *tensorfs.Model) convert.Options {
 	named := opts.Projector
 	opts.Projector = func(m *tensorfs.Model) (*tensorfs.Model, string, error) {
@@ -69,7 +69,7 @@ func withOllamaTower(opts convert.Options, theirs, usual *tensorfs.Model) conver
 	return opts
 }
 
-// makeTower makes the tensors of a directory of those of a tower's file.
+// makeTower converts the tensors of a tower's file to a directory's.
 func makeTower(m, file *tensorfs.Model) (*tower, error) {
 	about, err := settings.FromProjector(m, file)
 	if err != nil {
@@ -159,7 +159,7 @@ func joinExperts(r *result) error {
 	return nil
 }
 
-// config makes config.json of that of the language model.
+// config extends the language model's config.json to the directory's.
 func (t *tower) config(m *tensorfs.Model, text []byte, f *convert.Files) ([]byte, error) {
 	var tokens []string
 	keys := settings.ByKey(m.Metadata)
