@@ -1,10 +1,10 @@
-// Package settings makes what a model says of itself in one format of what it says in
-// another: the keys of a GGUF file of a config.json and the files beside it, and
-// config.json, generation_config.json and the files of sentence-transformers of the keys.
+// Package settings converts a model's description of itself between formats: a config.json
+// and the files beside it to the keys of a GGUF file, and the keys to config.json,
+// generation_config.json and the files of sentence-transformers.
 //
-// What an architecture has is text in formats/architectures. What text alone cannot say
-// is here, by subject, with both directions side by side: a table of meanings, by the
-// names that the descriptions call them.
+// What an architecture has is text in formats/architectures. Conversions that text cannot
+// express are here, by subject, with both directions side by side: a table of meanings, by
+// their names in the descriptions.
 //
 //	model.go       the model, what expressions of the text mean, how things are refused, shapes
 //	togguf.go      config.json to keys; fields.go reads config.json, metadata.go keys

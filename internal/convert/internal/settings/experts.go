@@ -52,7 +52,7 @@ var expertMeanings = map[string]meaning{
 			c.refuse("%s is %d, and there are %d experts", c.full("n_experts_used"), used, n)
 		}
 	})},
-	// The number of groups of experts, 1 where there are none.
+	// The number of groups of experts, 1 by default.
 	"groups": {fromGGUF: func(c call) any { return max(c.number(0), 1) }},
 	// Experts form the groups, and there are as many layers as those without experts.
 	"grouped": {fromGGUF: check(func(c call) {

@@ -19,8 +19,8 @@ import (
 // MaxText bounds the small JSON files of a model.
 const MaxText = 16 << 20
 
-// ReadText returns the content of one of the model's files, nil where the model
-// has none of that name.
+// ReadText returns the content of one of the model's files, nil if the model has no file of
+// that name.
 func ReadText(m *tensorfs.Model, name string, limit int64) ([]byte, error) {
 	d, err := m.File(name)
 	switch {
@@ -40,7 +40,7 @@ func ReadText(m *tensorfs.Model, name string, limit int64) ([]byte, error) {
 // kept for Fields.Err, so that a table of fields need not check each.
 type Fields struct {
 	text, top jsonobj.Object
-	problem   *error          // the first; nil where nobody asks for it
+	problem   *error          // the first; may be nil
 	file      string          // that the fields are in
 	asked     map[string]bool // fields that were asked for, with their paths; nil if that is not needed
 	askedRope map[string]bool // the same of what is said about rotary embeddings
@@ -72,8 +72,8 @@ func ParseFields(name string, text []byte) (Fields, error) {
 func (s Fields) Top() jsonobj.Object { return s.top }
 
 // Value returns the first field that is present: a json.Number, string, bool,
-// tensorfs.Array or, for objects, tensorfs.JSON. Names may be paths with dots. It
-// is nil where none is.
+// tensorfs.Array or, for objects, tensorfs.JSON. Names may be paths with dots. It is nil if
+// all are missing.
 func (s Fields) Value(names ...string) any {
 	v, _ := s.find(names)
 	return v
@@ -109,8 +109,8 @@ func (s Fields) find(names []string) (any, string) {
 	return nil, ""
 }
 
-// missing returns what the model's class takes for a field of which config.json has no
-// spelling, nil if that is not known.
+// missing returns the default of the model's class for a field that config.json lacks in
+// every spelling, nil if that is not known.
 func (s Fields) missing(name string) any {
 	if s.usual == nil || s.null(name) {
 		return nil
@@ -240,7 +240,7 @@ func (s Fields) Err() error {
 	return *s.problem
 }
 
-// refuse notes a problem with a field, of which the first counts.
+// refuse notes a problem with a field. The first one counts.
 func (s Fields) refuse(name, format string, args ...any) {
 	if s.problem != nil && *s.problem == nil {
 		*s.problem = &tensorfs.FormatError{File: s.file, Offset: -1,
@@ -248,8 +248,8 @@ func (s Fields) refuse(name, format string, args ...any) {
 	}
 }
 
-// typed returns the first field that is present as what convert makes of it; what says
-// what it has to be.
+// typed returns the first field that is present, converted by convert; what describes the
+// required type.
 func typed[T any](s Fields, names []string, what string, convert func(v any) (T, bool)) (T, bool) {
 	v, name := s.find(names)
 	x, ok := convert(v)

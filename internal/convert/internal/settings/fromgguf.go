@@ -11,8 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// FromGGUF returns what makes the configs of a model with GGUF's metadata, which agrees
-// with its tensors, or the reason why there are none.
+// FromGGUF returns the converter to the configs of a model with GGUF's metadata, after
+// checking that the metadata agrees with the tensors, or the reason why it cannot be converted.
 func FromGGUF(m *tensorfs.Model, given Given) (*Model, error) {
 	s := newModel(m, architectures.FromGGUF)
 	s.given, s.keys = given, newMetadata(m.Metadata)
@@ -83,7 +83,7 @@ func (s *Model) checkConfig() {
 	if s.given.MLX {
 		s.agree("mlx_agree")
 	}
-	for i := range s.arch.Config { // those that have one number
+	for i := range s.arch.Config { // keys with a single number
 		if f := s.arch.Config[i].Fact; f != nil && !s.arch.Config[i].Always && s.failed == nil {
 			s.fact(f.Name)
 		}
@@ -93,9 +93,9 @@ func (s *Model) checkConfig() {
 	}
 }
 
-// checkFixed refuses keys with another value than the one that the class has: the description
-// writes a constant to a GGUF file, or another fact, and no field of config.json is made of the
-// key. What the shapes of tensors decide is not a constant.
+// checkFixed refuses keys that contradict a constant of the class: the description writes
+// the constant, or another fact, to a GGUF file, and the key becomes no field of
+// config.json. Values that follow from the shapes of tensors are not constants.
 func (s *Model) checkFixed() {
 	for i := range s.arch.Keys {
 		x := &s.arch.Keys[i]
@@ -152,7 +152,7 @@ func (s *Model) fixedGating(e *architectures.Expr) any {
 	return gatings["softmax"]
 }
 
-// inConfig reports whether a field of config.json is made of a fact.
+// inConfig reports whether a fact becomes a field of config.json.
 func (s *Model) inConfig(f *architectures.Fact) bool {
 	return slices.ContainsFunc(s.arch.Config, func(x architectures.Setting) bool {
 		if x.Fact == f && !x.Always {
@@ -231,8 +231,8 @@ func (s *Model) field(item *architectures.Setting) any {
 	return v
 }
 
-// single returns what was measured, or a key says, as one number; nil where nothing does,
-// and for an option of 0 where that may be.
+// single returns a measured value or a key's as one number; nil if there is neither, and
+// for an option of 0 if the option may be absent.
 func (s *Model) single(f *architectures.Fact, zero bool) any {
 	if s.known[f.Name] == nil {
 		if v := s.key(f, zero); v != nil {
@@ -245,7 +245,8 @@ func (s *Model) single(f *architectures.Fact, zero bool) any {
 	return s.fact(f.Name)
 }
 
-// MXFP4 says in config.json which modules of gpt-oss are blocks of MXFP4: all the others.
+// MXFP4 declares in config.json which modules of gpt-oss are blocks of MXFP4: all except
+// these.
 var MXFP4 = Object{
 	{"quant_method", "mxfp4"},
 	{"modules_to_not_convert", []string{"model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"}},

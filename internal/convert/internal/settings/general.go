@@ -94,7 +94,7 @@ var generalMeanings = map[string]meaning{
 			c.notes = append(c.notes, fmt.Sprintf("config.json: %s", c.arg(1)))
 		}
 	})},
-	// The answer is one of two words, though the class is that of models that answer with text.
+	// The answer is one of two words, although the class's models answer with text.
 	"is_reranker": {toGGUF: func(c call) any { return c.isReranker() }},
 	"reranker": {toGGUF: check(func(c call) {
 		if c.isReranker() {
@@ -166,8 +166,8 @@ func modelName(m *tensorfs.Model, cfg Fields, arch string) string {
 	if len(name) > maxName || tensorfs.Printable(name) != name {
 		return ""
 	}
-	// llama.cpp treats special tokens of what is called like this in another way, and
-	// stops where they are missing.
+	// llama.cpp treats special tokens of models with such names differently, and aborts if
+	// they are missing.
 	for i := 0; arch != "phi3" && i+len("phi3") <= len(name); i++ {
 		if strings.EqualFold(name[i:i+len("phi3")], "phi3") {
 			name = name[:i+len("phi")] + " " + name[i+len("phi"):]

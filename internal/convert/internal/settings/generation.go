@@ -74,9 +74,9 @@ var generationMeanings = map[string]meaning{
 	}},
 }
 
-// sampled returns how tokens are to be chosen as generation_config.json has it; false
-// where it cannot. What llama.cpp has besides (xtc, mirostat, how far back a penalty
-// looks) has no name there.
+// sampled returns settings of sampling in the form of generation_config.json; false if that
+// is not possible. llama.cpp's further settings (xtc, mirostat, how far back a penalty
+// looks) have no name there.
 func sampled(v any, asWhole bool, least, most float64) (any, bool) {
 	if asWhole { // 0 and less: as many as there are
 		n, ok := wholeNumber(v)
@@ -90,8 +90,8 @@ func sampled(v any, asWhole bool, least, most float64) (any, bool) {
 	return v, false
 }
 
-// Generation returns generation_config.json, and what a user should know of it. It
-// is nil for models like BERT, which generate nothing.
+// Generation returns generation_config.json, with notes for the user. Models like BERT, which generate nothing, have none:
+// nil.
 func (s *Model) Generation() (text []byte, notes []string) {
 	if s.modelType() == "bert" {
 		return nil, nil

@@ -52,7 +52,7 @@ var headMeanings = map[string]meaning{
 			c.layersAre(c.args[i].Name, call{c.Model, c.args[i+1 : i+2]})
 		}
 	})},
-	// The first layers, as many as the first argument says, have these modules.
+	// The first layers, as many as the first argument, have these modules.
 	"there_up_to": {check(thereUpTo), check(thereUpTo)},
 	// A list with zeros up to a length.
 	"padded": {toGGUF: func(c call) any {
@@ -83,7 +83,7 @@ var headMeanings = map[string]meaning{
 		return nil
 	}},
 	"length": {toGGUF: func(c call) any { return int64(len(c.list(0))) }},
-	// Which the tokenizer says otherwise.
+	// Which the tokenizer contradicts.
 	"vocabulary": {toGGUF: func(c call) any {
 		if c.given.Tokenizer && c.arch.Word("vocab") == "" {
 			return nil
@@ -100,9 +100,10 @@ var headMeanings = map[string]meaning{
 	"kv_rows":        {toGGUF: func(c call) any { return c.keyHeadRows() }},
 	"kv_heads_or":    {toGGUF: keyHeadsOr},
 	"fused_kv_heads": {toGGUF: fusedKeyHeads},
-	// The number of heads of k and v of a Falcon, by config.json alone. The tensor of q, k
-	// and v has the heads that config.json says; old ones with a single head of k and v say
-	// any number. Only the later architecture of Falcon has some numbers of heads.
+	// The number of heads of k and v of a Falcon, only by config.json. The tensor of q, k
+	// and v has config.json's number of heads; old models with a single head of k and v
+	// have any number there. Only the later architecture of Falcon has some numbers of
+	// heads.
 	"falcon_kv_heads": {toGGUF: func(c call) any { return c.falconKeyHeads() }},
 	"falcon_heads": {check(func(c call) {
 		if got, want := c.keyHeads(), c.falconKeyHeads(); got != want {
@@ -233,7 +234,7 @@ func thereUpTo(c call) {
 	}
 }
 
-// largest returns the largest of its arguments, of which one may be a list.
+// largest returns the largest of its arguments. One may be a list.
 func largest(c call) any {
 	var best any
 	for i := range c.args {
@@ -247,7 +248,7 @@ func largest(c call) any {
 	return best
 }
 
-// headSize returns the size of a head of q and k, 0 where nothing says it.
+// headSize returns the size of a head of q and k, 0 if unknown.
 func (s *Model) headSize() int64 {
 	if n := s.count("head_dim"); n > 0 {
 		return n
@@ -302,8 +303,8 @@ func headRows(c call) any {
 	return size
 }
 
-// keyHeadRows returns the number of heads of k and v where config.json does not say
-// it and they are not as many as those of q.
+// keyHeadRows returns the number of heads of k and v if config.json lacks it and it differs
+// from q's.
 func (s *Model) keyHeadRows() any {
 	k, size := s.rowsOf("attention.k"), s.headSize()
 	if k == 0 || size == 0 || k%size != 0 || k/size == s.count("n_heads") {
@@ -334,7 +335,7 @@ func fusedKeyHeads(c call) any {
 	return c.arg(0)
 }
 
-// falconKeyHeads returns the number of heads of k and v by config.json alone.
+// falconKeyHeads returns the number of heads of k and v, only by config.json.
 func (s *Model) falconKeyHeads() int64 {
 	multi, _ := s.cfg.Flag("multi_query")
 	decoder, _ := s.cfg.Flag("new_decoder_architecture")
@@ -447,7 +448,7 @@ func (s *Model) measureLatent() {
 	}
 }
 
-// turningPart returns which part of a head is rotated, nil for all of it. The library
+// turningPart returns which part of a head is rotated, nil means all of it. The library
 // rounds the product down.
 func turningPart(head, turned int64) any {
 	if head == turned {

@@ -40,8 +40,8 @@ func (o Object) With(name string, value any) Object {
 	return append(o, Member{name, value})
 }
 
-// at returns the object with a member in objects in it, which are made where they are
-// not there.
+// at returns the object with a member in nested objects, which are made if they are
+// missing.
 func (o Object) at(path []string, value any) Object {
 	if len(path) == 1 || value == nil {
 		return o.With(path[0], value)
@@ -69,7 +69,7 @@ func (o Object) Raw(name string) jsonobj.Raw {
 	return jsonobj.Raw{}
 }
 
-// Set writes a member, in the place of the one of that name.
+// Set writes a member, replacing one of the same name.
 func (o *Object) Set(name string, value any) {
 	if i := o.Index(name); i >= 0 {
 		(*o)[i].Value = value
@@ -158,8 +158,8 @@ func decimal(x float64, bits int) string {
 	return s
 }
 
-// Lines returns the object with a member on each line, which is how a config.json
-// keeps its look. special says that it has numbers which JSON does not have.
+// Lines returns the object with a member on each line, which is how a config.json keeps its
+// look. special reports that it has numbers which JSON does not have.
 func (o Object) Lines(special bool) []byte {
 	var b bytes.Buffer
 	b.WriteString("{")

@@ -9,8 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// metadata is that of a GGUF file by key. Arrays stay in the file until they are
-// read.
+// metadata is a GGUF file's metadata by key. Arrays stay in the file until they are read.
 type metadata struct {
 	at     map[string]any
 	prefix string          // of the architecture's own keys
@@ -21,7 +20,7 @@ func newMetadata(list []tensorfs.Meta) metadata {
 	return metadata{at: ByKey(list), asked: map[string]bool{}}
 }
 
-// ByKey returns metadata by key, of which the first counts.
+// ByKey returns metadata by key. The first of equal keys counts.
 func ByKey(list []tensorfs.Meta) map[string]any {
 	all := make(map[string]any, len(list))
 	for _, m := range list {
@@ -79,9 +78,9 @@ const (
 	mostHeads = 1 << 16
 )
 
-// key returns what the keys of a fact say, nil without one: a number, text or bool, or a
-// []any with one for each layer. A float is one of the width that it has in the file. An
-// option of 0 is none where that may be.
+// key returns the value of a fact's keys, nil without one: a number, text or bool, or a
+// []any with one for each layer. A float has the width that it has in the file. An option
+// of 0 counts as absent if it may be.
 func (s *Model) key(f *architectures.Fact, zero bool) any {
 	v, key := s.keys.find(f.Keys...)
 	a, isList := v.(tensorfs.Array)
@@ -89,7 +88,7 @@ func (s *Model) key(f *architectures.Fact, zero bool) any {
 		return s.typed(f, zero, key, v)
 	}
 	blocks, _ := s.known["blocks"].(int64)
-	layers, _ := s.known["n_layers"].(int64) // without those that predict further tokens
+	layers, _ := s.known["n_layers"].(int64) // without the layers that predict further tokens
 	if n := int64(a.Len()); !f.List && (n == 0 || n != blocks && n != layers) || n > mostHeads {
 		s.refuse("%s has %d values, and there are %d layers", key, n, blocks)
 		return nil
@@ -118,7 +117,7 @@ func (s *Model) key(f *architectures.Fact, zero bool) any {
 	return list
 }
 
-// typed returns a value as one of the fact's kind, nil where it is none or refused.
+// typed returns a value as one of the fact's kind, nil if it is of another kind or refused.
 func (s *Model) typed(f *architectures.Fact, zero bool, key string, v any) any {
 	ok := true
 	switch f.Kind {
@@ -157,8 +156,8 @@ func (s *Model) typed(f *architectures.Fact, zero bool, key string, v any) any {
 	return v
 }
 
-// real returns a float32 or float64, which must be finite and more than a bound; nil
-// where it is none or refused.
+// real returns a float32 or float64, which must be finite and more than a bound; nil if it
+// is not a float or refused.
 func (s *Model) real(key string, v any, above float64) any {
 	x := math.NaN()
 	switch f := v.(type) {

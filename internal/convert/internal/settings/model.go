@@ -14,7 +14,7 @@ import (
 // Given is what only the tensors and the tokenizer of a model know.
 type Given struct {
 	Rows   int64                                   // of the token embedding
-	Tensor func(canonical string) *tensorfs.Tensor // nil where there is none
+	Tensor func(canonical string) *tensorfs.Tensor // may be nil
 
 	// Towards GGUF.
 	Tokenizer bool   // false: tokenizer.ggml.model is "none"
@@ -35,10 +35,10 @@ type Model struct {
 	to    architectures.Direction
 	given Given
 
-	cfg, rope Fields   // towards GGUF: config.json, and what it says about rotary embeddings
+	cfg, rope Fields   // towards GGUF: config.json, and its objects about rotary embeddings
 	keys      metadata // from GGUF
 
-	known  map[string]any // facts that were made of config.json, or measured
+	known  map[string]any // facts that were read from config.json, or measured
 	layer  int64          // that is gone through, -1 for none
 	env    architectures.Env
 	ends   []int // ids of the tokens at which llama.cpp ends a generation
@@ -47,7 +47,7 @@ type Model struct {
 	bidirectional bool // tokens see those after them, which config.json has to say
 
 	reads  *architectures.Reads // what programs read of config.json; nil if that is not known
-	class  *architectures.Reads // what they read where they have the model type themselves, though code may be beside config.json
+	class  *architectures.Reads // the library's own class is read if it has the model type, even if code is beside config.json
 	unread []string             // fields of config.json that are left out
 	notes  []string
 }
@@ -91,7 +91,7 @@ func check(f func(c call)) func(c call) any {
 	return func(c call) any { f(c); return nil }
 }
 
-// call returns the value of a function, nil for nothing.
+// call returns the value of a function, nil if it has none.
 func (s *Model) call(name string, args []*architectures.Expr) any {
 	m := meanings[name]
 	f := m.toGGUF
@@ -104,8 +104,8 @@ func (s *Model) call(name string, args []*architectures.Expr) any {
 	return f(call{s, args})
 }
 
-// value returns what a description means by an expression, nil for nothing. A meaning may
-// have the name of a fact, which is meant within others.
+// value returns the meaning of an expression of a description, nil if it has none. A
+// meaning may have the name of a fact, which is then meant inside of expressions.
 func (s *Model) value(e *architectures.Expr) any {
 	if s.means(e.Name) {
 		return s.call(e.Name, e.Args)
@@ -216,8 +216,8 @@ func (s *Model) about(what, of string) any {
 	return map[string]any{"rows": shape[0], "cols": shape[len(shape)-1]}[what]
 }
 
-// tensor returns a tensor by its canonical name, nil where there is none. Of a name
-// without .weight or .bias it is the weight, of this layer or the first.
+// tensor returns a tensor by its canonical name, nil if it is missing. A name without
+// .weight or .bias means the weight, of this layer or the first.
 func (s *Model) tensor(name string) *tensorfs.Tensor {
 	if s.given.Tensor == nil {
 		return nil
@@ -259,7 +259,7 @@ func (s *Model) count(name string) (n int64) {
 // has reports whether there is a fact.
 func (s *Model) has(name string) bool { return s.raw(name) != nil }
 
-// refuse notes why nothing is made, of which the first reason counts.
+// refuse notes why a conversion is impossible. The first reason counts.
 func (s *Model) refuse(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
 	if s.to == architectures.ToGGUF {
@@ -283,7 +283,7 @@ func (s *Model) err() error {
 	return s.failed
 }
 
-// agree evaluates what a word says that has to agree.
+// agree evaluates a word's values that have to agree.
 func (s *Model) agree(words ...string) {
 	for _, word := range words {
 		for _, e := range s.arch.Calls(word) {
@@ -308,7 +308,7 @@ func each(c call) any {
 	return list
 }
 
-// list returns the values of an argument, also where it is one alone; a fact has one for
+// list returns the values of an argument, even if it is a single one; a fact has one for
 // each layer.
 func (c call) list(i int) []any {
 	var v any

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// poolings are the ways to make one vector of those of all tokens: what a
-// config.json of sentence-transformers calls them, and GGUF's numbers.
+// poolings are the ways to combine the vectors of all tokens into one: their names in a
+// config.json of sentence-transformers, and GGUF's numbers.
 var poolings = []struct {
 	field, word string
 	number      int64
@@ -26,7 +26,7 @@ var poolings = []struct {
 	{"pooling_mode_weightedmean_tokens", "weightedmean", 0},
 }
 
-// poolingMeanings are about one vector made of those of all tokens.
+// poolingMeanings are about combining the vectors of all tokens into one.
 var poolingMeanings = map[string]meaning{
 	"pooling":     {toGGUF: poolingType},
 	"token_types": {fromGGUF: tokenTypes},
@@ -60,7 +60,8 @@ var poolingMeanings = map[string]meaning{
 		c.refuse("the file does not say how the classifier pools")
 		return nil
 	}},
-	// What the answers of a model that classifies texts are called, unless that says nothing.
+	// The names of the answers of a model that classifies texts, unless they carry no
+	// information.
 	"labels": {toGGUF: func(c call) any {
 		labels := c.cfg.Object("id2label")
 		var list []any
@@ -88,7 +89,7 @@ var poolingMeanings = map[string]meaning{
 		}
 		return o
 	}},
-	// The numbers of the answers, by what they are called.
+	// The numbers of the answers, by name.
 	"label_numbers": {fromGGUF: func(c call) any {
 		var o Object
 		for i, name := range c.answers() {
@@ -101,8 +102,8 @@ var poolingMeanings = map[string]meaning{
 // byNumber compares the numbers of labels: 2 is before 10.
 func byNumber(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// answers are what the rows of the last matrix of a model that classifies texts are
-// called: as transformers has it where the file does not say.
+// answers are the names of the rows of the last matrix of a model that classifies texts:
+// transformers' defaults if the file lacks them.
 func (c call) answers() (list []string) {
 	const matrix = "classifier_output"
 	rows, _ := c.fact("rows." + matrix).(int64)
@@ -125,8 +126,8 @@ func (c call) answers() (list []string) {
 	return list
 }
 
-// poolingFields returns the fields that say what a pooling_type of GGUF says, one
-// for each way to pool; nil for a number that is none of these.
+// poolingFields returns the fields for a pooling_type of GGUF, one for each way to pool;
+// nil if the number is unknown.
 func poolingFields(number int64) Object {
 	var list Object
 	known := false
@@ -141,8 +142,8 @@ func poolingFields(number int64) Object {
 	return list
 }
 
-// poolingType returns how the model's vectors are pooled; nil for one that has no
-// modules.json, or none for it.
+// poolingType returns how the model's vectors are pooled; nil if modules.json is missing,
+// or describes no pooling.
 func poolingType(c call) any {
 	dir, err := poolingModule(c.m)
 	if err == nil && dir == "" {
@@ -268,9 +269,9 @@ func tokenTypes(c call) any {
 	return t.Shape[0]
 }
 
-// Embedding returns the files by which sentence-transformers makes one vector of those
-// of all tokens, and what a user should know of them. Without them it takes the mean,
-// and of decoders it wraps each text in the chat template.
+// Embedding returns the files by which sentence-transformers combines the vectors of all
+// tokens into one, with notes for the user. Without them it takes the mean, and for
+// decoders it wraps each text in the chat template.
 func (s *Model) Embedding() (files map[string][]byte, notes []string) {
 	v, key := s.keys.find("pooling_type")
 	if v == nil && s.arch.GGUF != "bert" || s.tensor("classifier_output.weight") != nil {

@@ -35,7 +35,7 @@ var ropeMeanings = map[string]meaning{
 	}},
 	"scaling_type": {toGGUF: func(c call) any { return orNil(c.ropeType()) }},
 	"partial_rope": {toGGUF: partialRope},
-	// How many numbers of a head are rotated where a field says which part of it, 1 without one.
+	// How many numbers of a head are rotated if a field has the fraction, 1 without one.
 	"part_of_head": {toGGUF: func(c call) any {
 		share, ok := c.cfg.Number(c.args[0].Name)
 		if !ok {
@@ -126,7 +126,7 @@ func (s Fields) ropePaths() []string {
 	}, textScope, "")
 }
 
-// RopeType returns how rotary embeddings are scaled, "" where they are not.
+// RopeType returns how rotary embeddings are scaled, "" if they are not.
 func (s Fields) RopeType() string {
 	if w := strings.ToLower(s.Rope().Word("rope_type", "type")); w != "default" {
 		return w
@@ -134,8 +134,8 @@ func (s Fields) RopeType() string {
 	return ""
 }
 
-// ropeType returns how rotary embeddings are scaled, "" where they are not. Where
-// a file has a factor and no type llama.cpp takes it to be linear.
+// ropeType returns how rotary embeddings are scaled, "" if they are not. If a file has a
+// factor and no type llama.cpp assumes linear.
 func (s *Model) ropeType() string {
 	if s.to == architectures.ToGGUF {
 		return s.cfg.RopeType()
@@ -146,13 +146,13 @@ func (s *Model) ropeType() string {
 		s.refuse("%s is %s, not a text", key, Shown(v))
 	}
 	if s.tensor("rope_freqs.weight") != nil {
-		return s.alone(t, ropeFreqs)
+		return s.soleScaling(t, ropeFreqs)
 	}
 	if s.tensor("rope_factors_long.weight") != nil || s.tensor("rope_factors_short.weight") != nil {
 		if t == "longrope" {
 			t = ""
 		}
-		return s.alone(t, ropeFactors)
+		return s.soleScaling(t, ropeFactors)
 	}
 	factor := double(s.number("rope_scaling_factor", -1))
 	switch {
@@ -183,9 +183,9 @@ func (s *Model) checkRope() {
 	}
 }
 
-// checkDivisors refuses what the divisors of a Llama's frequencies cannot say: one
-// list for every length, which scales nothing else. That is how hf/ writes those of a
-// GGUF file which come from no known rule.
+// checkDivisors refuses settings that the divisors of a Llama's frequencies cannot express:
+// they are one list for every length, which scales nothing else. That is how hf/ writes a
+// GGUF file's divisors that come from no known rule.
 func checkDivisors(c call) {
 	if c.ropeType() != "longrope" {
 		return
@@ -206,8 +206,8 @@ func checkDivisors(c call) {
 	}
 }
 
-// partialRope returns how many numbers of a head are rotated where partial_rotary_factor
-// says which part of it. Its argument is that of the class, without which it is all.
+// partialRope returns how many numbers of a head are rotated, from partial_rotary_factor.
+// Its argument is the class's default; without it, all are.
 func partialRope(c call) any {
 	share, ok := c.cfg.Number("partial_rotary_factor", "rotary_pct", "rope_pct")
 	if !ok {
@@ -255,8 +255,8 @@ func (s *Model) originalContext() int64 {
 	return cmp.Or(s.count("rope_orig_ctx"), s.count("max_seq_len"))
 }
 
-// alone returns a way of scaling that no key may add another to.
-func (s *Model) alone(key, tensors string) string {
+// soleScaling returns a way of scaling that no other key may add to.
+func (s *Model) soleScaling(key, tensors string) string {
 	switch {
 	case key != "" && key != "none" && key != "linear":
 		s.refuse("rotary embeddings are scaled by %s and by %s, and config.json can only say one", tensors, tensorfs.Quote(key))
@@ -268,7 +268,7 @@ func (s *Model) alone(key, tensors string) string {
 	return tensors
 }
 
-// ropeScaling returns rope_scaling, nil where nothing is scaled.
+// ropeScaling returns rope_scaling, nil if nothing is scaled.
 func (s *Model) ropeScaling() any {
 	t := s.ropeType()
 	way := cmp.Or(map[string]string{"": "none", ropeFreqs: "llama3", ropeFactors: "longrope"}[t], t)
@@ -332,9 +332,9 @@ func (s *Model) yarn() any {
 	return o
 }
 
-// yarnAttention returns attention_factor, nil where it is the one that yarn has by
-// itself. llama.cpp multiplies the key into that one, and transformers replaces it.
-// A converter may have kept the field itself, under another key.
+// yarnAttention returns attention_factor, nil if it is yarn's default. llama.cpp multiplies
+// the key into the default, and transformers replaces it. A converter may have kept the
+// field itself, under another key.
 func (s *Model) yarnAttention(factor float64) any {
 	more := s.number("rope_attn_factor", 0)
 	kept := s.number("yarn_attn_factor", 0)
@@ -360,10 +360,9 @@ func (s *Model) asF32(x float64) float32 {
 	return float32(x)
 }
 
-// llama3 returns rope_scaling of a file that has what frequencies are divided by.
-// The parameters that they were computed from are gone: those of Llama 3 are
-// tried, and proven by the numbers. Otherwise the numbers themselves are given, in
-// a form that changes nothing else.
+// llama3 returns rope_scaling of a file with divisors of frequencies. The parameters that
+// they were computed from are lost: Llama 3's are tried, and proven by the numbers.
+// Otherwise it returns the numbers themselves, in a form that changes nothing else.
 func (s *Model) llama3() any {
 	list := s.factors("rope_freqs.weight")
 	if list == nil {

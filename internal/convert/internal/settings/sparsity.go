@@ -45,7 +45,7 @@ var sparsityMeanings = map[string]meaning{
 
 // scalarMeanings are about parameters of activations, which are tensors of one number.
 var scalarMeanings = map[string]meaning{
-	// Those of a module, for each layer.
+	// A module's, for each layer.
 	"scalars": {toGGUF: func(c call) any {
 		var list []any
 		for i := range c.count("n_layers") {
@@ -79,7 +79,7 @@ func doubleQuantile(part float32) float32 {
 	return float32(math.Erfinv(2*float64(part)-1) * math.Sqrt2)
 }
 
-// partBelow is the shortest decimal of which a number is normalQuantile or doubleQuantile.
+// partBelow is the shortest decimal whose normalQuantile or doubleQuantile is a number.
 func partBelow(x float32) (float64, bool) {
 	if math.IsInf(float64(x), -1) {
 		return 0, true

@@ -12,7 +12,7 @@ func first(c call) any {
 	return first
 }
 
-// stateMeanings are about layers of several kinds, of which some have states.
+// stateMeanings are about layers of several kinds, some with states.
 var stateMeanings = map[string]meaning{
 	// The number of the first layer in which a condition holds.
 	"first": {first, first},

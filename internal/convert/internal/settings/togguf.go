@@ -13,8 +13,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// ToGGUF finds the description of the architecture that a config.json names, or the
-// reason why no GGUF file is made of such a model.
+// ToGGUF finds the description of the architecture that a config.json names, or the reason
+// why such a model cannot be converted to GGUF.
 func ToGGUF(m *tensorfs.Model, cfg Fields) (*Model, error) {
 	if cfg.problem == nil {
 		cfg.problem = new(error)
@@ -94,11 +94,12 @@ func (s *Model) chooseClass() error {
 // otherText are classes of several parts whose language model is another one than the class that text_config names.
 var otherText = []string{"KimiK3ForConditionalGeneration", "Sarashina2VisionForCausalLM"}
 
-// Answers are the tokens with one of which the model answers, nil for one that answers with text.
+// Answers are the tokens that are the model's possible answers, nil if it answers with
+// text.
 func (s *Model) Answers() []string { return s.arch.Words("answers") }
 
-// Keys returns the metadata of the GGUF file without the tokenizer's,
-// general.architecture first, or the reason why there is none.
+// Keys returns the metadata of the GGUF file without the tokenizer's, general.architecture
+// first, or the reason why it cannot be made.
 func (s *Model) Keys(given Given) ([]tensorfs.Meta, error) {
 	s.given = given
 	own := make([]tensorfs.Meta, 0, 64)
@@ -124,7 +125,7 @@ func (s *Model) fullKey(f *architectures.Fact) string {
 	return metadata{prefix: s.arch.GGUF + "."}.full(f.Keys[0])
 }
 
-// make returns the value of an item as the file has it; nil where it is not written.
+// make returns the value of an item as the file has it; nil if it is not written.
 func (s *Model) make(item *architectures.Setting) any {
 	if !item.When.HoldsIn(&s.env) {
 		return nil
@@ -268,7 +269,7 @@ func (s *Model) checkKeys() {
 	}
 }
 
-// lacks says that a fact has no value.
+// lacks is the error that a fact has no value.
 func (s *Model) lacks(name string) {
 	fact := architectures.FactOf(name)
 	fields := slices.Clone(fact.Fields)
@@ -323,7 +324,7 @@ func (s *Model) only(o *architectures.Only) {
 			s.refuse("%s is missing, and its default cannot be said in a GGUF file of %s", o.Field, s.arch.GGUF)
 		}
 		return
-	case string, bool, float64: // what is not a plain value is never one of those wanted, and cannot be compared
+	case string, bool, float64: // a value that is not plain never matches, and cannot be compared
 		if slices.Contains(o.Values, v) {
 			s.noteCurve(o.Field, v)
 			return

@@ -12,8 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// Projector is what a file of a vision tower says: its keys, of config.json and of what
-// is beside that.
+// Projector is the content of a vision tower's file: its keys, config.json's and the rest.
 type Projector struct {
 	*architectures.Projector
 	model *Model
@@ -98,9 +97,9 @@ func (x *Projector) Keys(fileType uint32) []tensorfs.Meta {
 // towerFile is the file that the fields of a tower are in.
 const towerFile = "config.json, vision_config"
 
-// towerFields are the fields of vision_config as those of a file, beside them the whole
-// config.json as model, preprocessor_config.json as preprocessor and processor_config.json
-// as processor.
+// towerFields are the fields of vision_config as if they were a file's, beside them the
+// whole config.json as model, preprocessor_config.json as preprocessor and
+// processor_config.json as processor.
 func towerFields(m *tensorfs.Model, cfg Fields) (Fields, error) {
 	s := Fields{problem: new(error), file: towerFile}
 	if cfg.top.Raw("vision_config").Kind() != '{' {
@@ -130,7 +129,7 @@ func towerFields(m *tensorfs.Model, cfg Fields) (Fields, error) {
 	return s, err
 }
 
-// processed are the places of a field of the preprocessor, those that count more first.
+// processed are the places of a field of the preprocessor, in order of priority.
 func processed(field string) []string {
 	return []string{"processor.image_processor." + field, "processor." + field, "preprocessor." + field}
 }
@@ -139,7 +138,7 @@ func processed(field string) []string {
 var towerMeanings = map[string]meaning{
 	// A list of one number for each colour.
 	"colours": {toGGUF: colours},
-	// How many patches of each direction become one token in gemma3, where that are not 4.
+	// How many patches of each direction become one token in gemma3, unless it is 4.
 	"picture_scale": {toGGUF: pictureScale},
 	// The size of a picture that has as many patches as there are positions.
 	"grid_size": {toGGUF: func(c call) any {
@@ -350,9 +349,9 @@ func readProjector(text, tower *tensorfs.Model, inClass bool) (*Projector, error
 	return x, s.failed
 }
 
-// Config returns the config.json of a directory with the vision tower: text is that of
-// the language model, find finds modules of the tower, and tokens are the vocabulary. The
-// notes say which fields are missing.
+// Config returns the config.json of a directory with the vision tower: text is the language
+// model's, find finds modules of the tower, and tokens are the vocabulary. The notes list
+// missing fields.
 func (x *Projector) Config(text []byte, find func(module string) *tensorfs.Tensor, tokens []string) (_ []byte, notes []string, err error) {
 	language, err := jsonobj.Parse(text)
 	if err != nil {
@@ -371,7 +370,7 @@ func (x *Projector) Config(text []byte, find func(module string) *tensorfs.Tenso
 			continue
 		}
 		path := strings.Split(item.Name, ".")
-		if path[0] == "text_config" { // in place of what the language model alone has
+		if path[0] == "text_config" { // replaces what only the language model has
 			inner, _ := o[2].Value.(Object)
 			if at := inner.Index(path[1]); len(path) == 2 && at >= 0 {
 				o[2].Value = slices.Delete(inner, at, at+1)
@@ -448,8 +447,7 @@ func (x *Projector) Joins() bool {
 	return slices.Contains(x.Joined, class)
 }
 
-// TextName returns what a tensor of the language model is called in a directory with the
-// tower.
+// TextName returns the name of a language model's tensor in a directory with the tower.
 func (x *Projector) TextName(name string) string {
 	for begin, to := range x.Text {
 		if rest, ok := strings.CutPrefix(name, begin); ok {

@@ -8,7 +8,7 @@ import (
 
 // windowMeanings are about layers whose tokens see a window only.
 var windowMeanings = map[string]meaning{
-	// For each layer whether it does, which layer_types says.
+	// For each layer whether it does, by layer_types.
 	"windowed": {toGGUF: func(c call) any {
 		var list []any
 		for _, sliding := range c.layerKinds() {
@@ -21,7 +21,7 @@ var windowMeanings = map[string]meaning{
 	}},
 	// Whether any layer of a gemma3 does.
 	"slides": {toGGUF: func(c call) any { return c.period(gemmaUsual) != 1 }},
-	// After how many layers one sees everything, where that is not what llama.cpp assumes.
+	// The period of layers with full attention, if that is not llama.cpp's default.
 	"gemma_period": {toGGUF: func(c call) any {
 		if n := c.period(gemmaUsual); n != gemmaUsual {
 			return n
@@ -48,8 +48,8 @@ var windowMeanings = map[string]meaning{
 		}
 		return types
 	}},
-	// After how many layers one sees everything: the usual number where it says the same,
-	// else the smallest. mlx-lm knows no other order.
+	// The period of layers with full attention: the usual number if it is equivalent, else
+	// the smallest. mlx-lm knows no other order.
 	"window_pattern": {fromGGUF: func(c call) any {
 		n := periodOf(c.sliding(c.number(0)), c.number(0))
 		if n > 1 && c.failed == nil {
@@ -100,7 +100,7 @@ var formerLayers = map[string]string{"deepseek_sparse_attention": "indexed_atten
 const gemmaUsual = 6
 
 // layerKinds returns for each layer of a config.json whether its tokens see a window only,
-// nil where nothing says it.
+// nil if unknown.
 func (s *Model) layerKinds() []bool {
 	kinds := s.cfg.Words("layer_types")
 	if kinds == nil {
@@ -131,8 +131,8 @@ func HasPeriod(sliding []bool, n int64) bool {
 	return true
 }
 
-// periodOf returns after how many layers one sees everything: the usual number wherever
-// it says the same, and 0 where there is no period.
+// periodOf returns the period of layers with full attention: the usual number if it is
+// equivalent, and 0 if they are not periodic.
 func periodOf(sliding []bool, usual int64) int64 {
 	if HasPeriod(sliding, usual) {
 		return usual

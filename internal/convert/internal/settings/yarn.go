@@ -16,7 +16,7 @@ var yarnRead = map[string][]string{
 	"grok":       {"yarn_ext_factor", "yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow"},
 }
 
-// noteYarn notes what a config.json says about yarn and llama.cpp computes otherwise.
+// noteYarn notes config.json's settings of yarn that llama.cpp computes differently.
 func (s *Model) noteYarn() {
 	if s.ropeType() != "yarn" || s.failed != nil {
 		return
@@ -71,7 +71,7 @@ func (s *Model) yarnScales() (wanted, computed [2]float64) {
 	}
 	if log != 0 {
 		one := 1.0
-		if strings.HasPrefix(s.arch.GGUF, "deepseek2") { // of which llama.cpp takes both to be equal
+		if strings.HasPrefix(s.arch.GGUF, "deepseek2") { // llama.cpp assumes that both are equal
 			one = log
 		}
 		computed[0] = scale(one) / scale(log)
