@@ -130,7 +130,7 @@ func (w *Walk) alternateBiases(name string, biases trio) error {
 	return w.Put(name+".down_proj_bias", biases[2], OriginOf(biases[2]), false)
 }
 
-// moduleOf returns t as a module quantised as MLX does, nil where it is none.
+// moduleOf returns t as a module quantised as MLX does, nil if it is not one.
 func moduleOf(t *tensorfs.Tensor) *tensorfs.Tensor {
 	if t.Quant != nil {
 		return t

@@ -14,8 +14,8 @@ import (
 // GGUF has the experts of a layer as a stack of each part. Hugging Face has them as stacks,
 // as a stack of gates joined with ups, or one by one; mlx-lm as stacks.
 
-// stacked finds the stack of a part of the experts. In a joined stack all rows of
-// the gate come before those of the up.
+// stacked finds the stack of a part of the experts. In a joined stack all rows of the gate
+// come before the rows of the up.
 func stacked(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	if w.find(p.canonical()) != nil {
 		return w.stack(p)
@@ -31,7 +31,7 @@ func stacked(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	return w.eachExpert(p)
 }
 
-// halfOf says which half of gate_up a module is.
+// halfOf returns which half of gate_up a module is.
 func halfOf(module string) (up int64, ok bool) {
 	_, last := lastPart(module)
 	return map[string]int64{"gate": 0, "up": 1}[last], last == "gate" || last == "up"
@@ -71,8 +71,8 @@ func (w *Walk) joinedExperts(name, param string) (*tensorfs.Tensor, error) {
 	return t, nil
 }
 
-// turnedExperts reports whether stacks of experts are stored as [E, in, out], which the shape
-// of the joined one shows, and that of the downs beside it if the joined one is square.
+// turnedExperts reports whether stacks of experts are stored as [E, in, out]. The shape of
+// the joined stack shows it, or if that is square, the shape of the downs beside it.
 func (w *Walk) turnedExperts(joined *tensorfs.Tensor, name string) (bool, error) {
 	shape, width := joined.Numbers(), w.Sizes.Len("width")
 	if joined.Quant != nil || len(shape) != 3 {
@@ -160,9 +160,9 @@ func (w *Walk) eachExpert(p *part) (*tensorfs.Tensor, error) {
 	return t, nil
 }
 
-// stackOrEach makes a part of a layer's experts: one tensor for each expert, or a
-// stack in mlx-lm. Ollama's converter gives Mixtral's w2 the name of the up and w3 that
-// of the down, which their shapes show.
+// stackOrEach makes a part of a layer's experts: one tensor for each expert, or a stack in
+// mlx-lm. Ollama's converter gives Mixtral's w2 the name of the up and w3 the name of the
+// down, which their shapes show.
 func stackOrEach(w *Walk, m *module) error {
 	experts, part := lastPart(m.from)
 	up, width, ff := w.find(experts+".up.weight"), w.Sizes.Len("width"), w.Sizes.Len("ff")

@@ -38,9 +38,9 @@ func unpermuteHeads(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, err
 	return arrange.Unpermute(t, w.Sizes.Len(heads))
 }
 
-// headsOf returns a matrix, or a bias, of heads of q or k with the heads as dimension 0, and
-// the rows of each in two: those that turn, and those that do not. It is nil for a model
-// whose rotary embeddings have no sections.
+// headsOf returns a matrix, or a bias, of heads of q or k with the heads as dimension 0,
+// and each head's rows in two: rows that rotate, and rows that do not. It is nil if the
+// model's rotary embeddings have no sections.
 func (w *Walk) headsOf(t *tensorfs.Tensor) (turned, still *tensorfs.Tensor, err error) {
 	if w.facts("rope.mrope_section") == nil && w.facts("rope_sections") == nil {
 		return nil, nil, nil
@@ -133,8 +133,8 @@ func subtractUnlessMLX(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, 
 	return subtractOne(w, p, t)
 }
 
-// outIn transposes the weights that GPT-2 stores as [in, out]. Which way they are
-// shows in that of q, k and v, which is not square; MLX has them as GGUF does.
+// outIn transposes the weights that GPT-2 stores as [in, out]. The matrix of q, k and v,
+// which is not square, shows their orientation; MLX has them as GGUF does.
 func outIn(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	qkv := w.find(w.inLayer("attention.qkv.weight"))
 	if qkv == nil || p.param != ".weight" || !slices.Equal(qkv.Numbers(), []int64{w.Sizes.Len("width"), w.Sizes.Len("qkv")}) {

@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
-// Attention through a latent vector makes k and v of one: kv_b has for each head the rows
-// that make k, then those that make v. GGUF has the two apart, that of k transposed.
+// Attention through a latent vector computes k and v from one vector: for each head, kv_b
+// has the rows for k, then the rows for v. GGUF has the two apart, with k's transposed.
 
 // latentK and latentV are the two parts of kv_b. MLX stores them apart, too.
 func latentK(w *Walk, p *part) (*tensorfs.Tensor, error) {

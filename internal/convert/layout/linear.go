@@ -11,7 +11,7 @@ import (
 // Linear attention has several heads of v for each head of k. Hugging Face has them head of
 // k by head of k; GGUF has the first of each, then the second of each.
 
-// tiled and untiled move the heads of v: rows after so many as the argument says.
+// tiled and untiled permute the heads of v: rows after as many as the argument.
 func tiled(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return w.swapHeads(p, t, 0, w.Sizes.Len("ssm_groups"), w.Sizes.Len("v_per_k"))
 }
@@ -20,7 +20,7 @@ func untiled(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return w.swapHeads(p, t, 0, w.Sizes.Len("v_per_k"), w.Sizes.Len("ssm_groups"))
 }
 
-// tiledColumns and untiledColumns move them where they are columns.
+// tiledColumns and untiledColumns permute them if they are columns.
 func tiledColumns(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return w.swapHeads(p, t, 1, w.Sizes.Len("ssm_groups"), w.Sizes.Len("v_per_k"))
 }
@@ -70,8 +70,8 @@ func (w *Walk) swapHeads(p *part, t *tensorfs.Tensor, dim int, outer, inner int6
 	return swap(t)
 }
 
-// Qwen3-Next has for each head of k the rows that make q, k, v and z; GGUF has all of q, of
-// k and of v in one tensor, and those of z in another.
+// For each head of k, Qwen3-Next has the rows for q, k, v and z; GGUF has all rows of q, of
+// k and of v in one tensor, and the rows of z in another.
 
 func mixedQKV(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	parts, err := w.mixed(p, 0, 3)

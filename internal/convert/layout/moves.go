@@ -9,16 +9,17 @@ import (
 // moves of a module are made one after the other towards GGUF, and undone in the other
 // order.
 type Move struct {
-	// To and From make a tensor of one: GGUF's, and that of a directory. nil: it stays.
+	// To and From convert one tensor: to GGUF's, and to a directory's. nil leaves it
+	// unchanged.
 	To, From func(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error)
 
-	// Find returns what the other moves begin with towards GGUF, where that is made of
-	// several tensors or of none; nil where the model does not have it. Without it, that
-	// is the tensor of the module's name.
+	// Find returns the tensor that the other moves towards GGUF begin with, if it is joined
+	// from several or computed without one; nil if the model does not have it. If Find is
+	// nil, it is the tensor of the module's name.
 	Find func(w *Walk, p *part) (*tensorfs.Tensor, error)
 
-	// All puts all tensors of a module into a directory, where that is not one for one.
-	// Then the other moves of the module are not asked.
+	// All puts all tensors of a module into a directory, if they do not correspond one to
+	// one. The module's other moves are then skipped.
 	All func(w *Walk, m *module) error
 
 	InConfig bool // config.json has the numbers, and a directory no tensor
@@ -95,9 +96,9 @@ func asStored(w *Walk, p *part) (*tensorfs.Tensor, error) { return w.take(p.cano
 // withAnother is for a module that is made with another one.
 func withAnother(*Walk, *module) error { return nil }
 
-// loose returns a tensor whose rows can be moved: packed codes become those of MLX where
-// these have all numbers, and others plain numbers. So do 8-bit floats, whose scales
-// belong to blocks of rows.
+// loose returns a tensor whose rows can be moved: packed codes become MLX's if these have
+// all numbers, and otherwise plain numbers. So do 8-bit floats, whose scales belong to
+// blocks of rows.
 func loose(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if t == nil || t.Quant == nil || t.Quant.ByRows() {
 		return t, nil
@@ -108,8 +109,8 @@ func loose(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return plain(t)
 }
 
-// plain returns a tensor as plain numbers, of the type that holds them exactly: where that
-// is none that programs compute with, as F32 that says which this is.
+// plain returns a tensor as plain numbers, of the type that holds them exactly. If programs
+// do not compute with that type, it is F32 with a note of the type.
 func plain(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if t.Quant == nil {
 		return t, nil

@@ -13,7 +13,7 @@ import (
 // Several modules of GGUF may be one for Hugging Face: all rows of the first, then all of
 // the next, in the order of the description.
 
-// siblings are the modules that are made of one joined module with m.
+// siblings are the modules that are parts of one joined module with m.
 func (w *Walk) siblings(m *module) (all []*module) {
 	layer := ""
 	if rest, ok := strings.CutPrefix(strings.TrimSuffix(m.from, m.Module), "layers."); ok {
@@ -43,7 +43,7 @@ func (p *part) rowsOf() int {
 	return len(p.Shape) - 2
 }
 
-// partOfJoined finds a module that is part of a joined one, or is there alone, or as one
+// partOfJoined finds a module that is part of a joined one, or exists separately, or as one
 // tensor for each expert.
 func partOfJoined(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	if t := w.take(p.canonical()); t != nil {
@@ -127,7 +127,7 @@ func joinParts(w *Walk, m *module) error {
 	return nil
 }
 
-// joined joins tensors, which are numbers of one type where they are of several.
+// joined joins tensors. If their types differ, they become numbers of one type.
 func (w *Walk) joined(name string, dim int, list []*tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if len(list) == 1 {
 		return list[0], nil

@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
-// ungroup puts all rows of q before those of k and of v. Falcon stores them by
-// groups of heads that share k and v.
+// ungroup puts all rows of q before the rows of k and of v. Falcon stores them by groups of
+// heads that share k and v.
 func ungroup(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	t, err := loose(t)
 	if err != nil {
@@ -57,8 +57,7 @@ func partOfGroups(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	return arrange.Slice(t, 0, rows[0], rows[1])
 }
 
-// group moves the rows of q, k and v to where those of the heads that share k and v are
-// together.
+// group moves the rows of q, k and v so that heads that share k and v are together.
 func group(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	heads, groups, head, width := w.Sizes.Len("heads"), w.Sizes.Len("kv_heads"), w.Sizes.Len("head"), w.Sizes.Len("width")
 	switch {
@@ -86,7 +85,7 @@ func group(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Reshape(t, at, width)
 }
 
-// oneAfterAnother puts all rows of q before those of k and of v, where the three of a head
+// oneAfterAnother puts all rows of q before the rows of k and of v, if each head's three
 // are together.
 func oneAfterAnother(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	t, err := loose(t)

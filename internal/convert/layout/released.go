@@ -10,13 +10,13 @@ import (
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
-// What mlx-lm stores otherwise than the release is undone for every model in MLX's form,
-// also of architectures that no description is of: so a short table of names, and not the
-// descriptions, says which tensors that are, and tensors keep the names that they have
-// but for the part that is said here. The moves are those of descriptions.
+// mlx-lm's differences from the release are undone for every model in MLX's form, even of
+// architectures without a description. So a short table of names, instead of the
+// descriptions, selects the tensors, and tensors keep their names except for the part in
+// the table. The moves are the descriptions' moves.
 
 // Released puts the tensors of a model in MLX's form into a directory of Hugging Face, as
-// the release has them; asStored puts those that are stored alike.
+// the release has them; asStored puts tensors that are stored alike.
 func Released(m *tensorfs.Model, sink Sink, asStored func(t *tensorfs.Tensor, name string) error) error {
 	x := &mlxModel{Walk: &Walk{Sink: sink, Model: m, To: HF}, arch: m.Architecture, asStored: asStored, sources: make(map[string]*tensorfs.Tensor, len(m.Tensors))}
 	for i := range m.Tensors {
@@ -42,7 +42,7 @@ type mlxModel struct {
 	asStored func(t *tensorfs.Tensor, name string) error
 }
 
-// storedRule says what becomes of a tensor, by the end of its name.
+// storedRule is the conversion of a tensor, by the end of its name.
 type storedRule struct {
 	arch []string // nil: any
 	end  string

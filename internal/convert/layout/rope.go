@@ -12,8 +12,8 @@ import (
 // ropeDivisors makes the divisors of the frequencies of Llama 3. PyTorch computes them
 // in F32, and rounds after every step: so does this, to the same bits.
 func ropeDivisors(w *Walk, p *part) (*tensorfs.Tensor, error) {
-	// The rows of q say how long a head is, or its norm, where layers differ in heads. A
-	// list is as long as that, so config.json alone must not decide it.
+	// The rows of q determine how long a head is, or its norm, if layers differ in heads. A
+	// list is as long as that, so config.json must not be the only evidence.
 	name, dims := "layers.0.attention.q.weight", []string{"q", "width"}
 	if len(p.args) > 0 {
 		name, dims = "layers.0.attention.q_norm.weight", []string{"head"}
@@ -43,8 +43,8 @@ func ropeDivisors(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	return float32s("rope_freqs", values), nil
 }
 
-// partDivisors are those of a head of which a part is rotated; nothing divides what is
-// beyond. llama.cpp's converter computes them in F64, but for the frequencies.
+// partDivisors are the divisors of a partly rotated head; the rest is not divided.
+// llama.cpp's converter computes them in F64, except the frequencies.
 func partDivisors(head, turned int64, theta, factor, low, high, original float64) []float32 {
 	values := slices.Repeat([]float32{1}, int(head/2))
 	for i := range min(turned, head) / 2 {
@@ -64,8 +64,8 @@ func partDivisors(head, turned int64, theta, factor, low, high, original float64
 // Still is what makes a pair of numbers stand still where it divides their frequency.
 const Still = 1e30
 
-// proportional makes the divisors of heads of which a part is rotated: those of the layers
-// that see everything, which have the largest heads.
+// proportional computes the divisors of partly rotated heads, in the layers with full
+// attention, which have the largest heads.
 func proportional(w *Walk, _ *part) (*tensorfs.Tensor, error) {
 	pairs := int64(0)
 	for n := range w.Layers {
@@ -90,9 +90,9 @@ func proportional(w *Walk, _ *part) (*tensorfs.Tensor, error) {
 	return float32s("rope_freqs", values), nil
 }
 
-// Llama3Divisors returns what the frequencies of a head are divided by: 1 where
-// waves are short, factor where they are long, and something between. It is how
-// GGUF files keep the way of scaling that config.json calls llama3.
+// Llama3Divisors returns the divisors of a head's frequencies: 1 for short waves, factor
+// for long ones, and something between. GGUF files store the scaling that config.json calls
+// llama3 in this form.
 func Llama3Divisors(head int64, theta float64, factor, low, high, original float32) []float32 {
 	values := make([]float32, head/2)
 	for i := range values {

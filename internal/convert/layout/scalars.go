@@ -32,8 +32,8 @@ func intoKey(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	return nil, nil
 }
 
-// outOfKey makes the tensor of a layer. The second argument of the move says that it has
-// no dimension for Hugging Face; for mlx-lm it never has one.
+// outOfKey makes the tensor of a layer. If the move has a second argument, it has no
+// dimension for Hugging Face; for mlx-lm it never has one.
 func outOfKey(w *Walk, m *module) error {
 	args := m.Moves[0].Args
 	for _, k := range w.Model.Metadata {

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
-// asHere gives a tensor the shape that GGUF has, of that which the move says.
+// asHere gives a tensor GGUF's shape, from the move's shape.
 func asHere(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if p.param == ".bias" {
 		return t, nil
@@ -20,7 +20,7 @@ func asHere(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return w.reshaped(t, p.Shape)
 }
 
-// asThere gives it the shape that the move says.
+// asThere gives it the move's shape.
 func asThere(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if p.param == ".bias" {
 		return t, nil

@@ -45,8 +45,8 @@ func (x *Tensors) index(name string) int {
 	return i
 }
 
-// FactsOf returns the facts of a model's config: those that its files say by their
-// names, and those that have a default after "assumed.".
+// FactsOf returns the facts of a model's config: facts of its files by their names, and
+// facts with a default after "assumed.".
 func FactsOf(m *tensorfs.Model) architectures.Facts {
 	all := make(map[string]any, 2*len(m.Config))
 	for _, f := range m.Config {
@@ -58,8 +58,8 @@ func FactsOf(m *tensorfs.Model) architectures.Facts {
 	return func(name string) any { return all[name] }
 }
 
-// Origin is where in the model's files the numbers of a tensor begin, so that who reads
-// a file of moved tensors from front to back reads those in the same way.
+// Origin is where in the model's files the numbers of a tensor begin. A reader of a file of
+// moved tensors, from front to back, should read the model's files in the same direction.
 type Origin struct {
 	File   string
 	Offset int64
@@ -78,8 +78,8 @@ func IsFloat(t tensorfs.DType) bool {
 	return t == tensorfs.F32 || t == tensorfs.F16 || t == tensorfs.BF16
 }
 
-// PlainType is the type of a tensor that is not quantised: its own, or F16. Of several
-// tensors it is that of all, or F16.
+// PlainType is the type of a tensor that is not quantised: its own, or F16. For several
+// tensors it is their common type, or F16.
 func PlainType(ts ...*tensorfs.Tensor) tensorfs.DType {
 	is := func(t *tensorfs.Tensor) tensorfs.DType { return cmp.Or(t.Float, t.DType) }
 	for _, t := range ts {

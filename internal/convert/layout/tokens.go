@@ -29,10 +29,10 @@ func keepTokens(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) 
 	return arrange.Slice(t, 0, 0, w.Rows)
 }
 
-// maxPadded bounds how many rows of zeros are put after those of an embedding.
+// maxPadded bounds how many rows of zeros are appended to an embedding.
 const maxPadded = 1 << 16
 
-// padTokens puts rows of zeros after those that an embedding has, up to vocab_size.
+// padTokens appends rows of zeros to an embedding, up to vocab_size.
 func padTokens(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	want, ok := w.facts("config.vocab_size").(int64)
 	shape := t.Numbers()
@@ -62,7 +62,7 @@ func outputOrTokens(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	return keepTokens(w, p, t)
 }
 
-// outputUnlessTied is the output, nil where it has the numbers of the embedding, stored twice.
+// outputUnlessTied is the output, nil if it has the numbers of the embedding, stored twice.
 func outputUnlessTied(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	t, tokens := w.take(p.canonical()), w.find(Embedding+p.param)
 	same, err := Same(t, tokens)
@@ -72,8 +72,8 @@ func outputUnlessTied(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	return t, nil
 }
 
-// answers are the rows of the output for the tokens with which the model answers, nil for
-// one that answers with text.
+// answers are the rows of the output for the tokens that are the model's possible answers,
+// nil if it answers with text.
 func answers(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	if w.Answers == nil || p.param != ".weight" {
 		return nil, nil
@@ -135,8 +135,8 @@ func sameBytes(a, b tensorfs.Data) (bool, error) {
 	return true, nil
 }
 
-// unlessMLX is the output, which mlx-lm's class does not have: there it is the
-// embedding, of which GGUF files have a copy.
+// unlessMLX is the output, which mlx-lm's class does not have: it uses the embedding, and
+// GGUF files have a copy of that.
 func unlessMLX(w *Walk, m *module) error {
 	t, err := w.taken(m.from+".weight", m.Shape, architectures.Maybe)
 	if t == nil || err != nil || w.To == MLX {

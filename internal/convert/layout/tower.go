@@ -14,12 +14,12 @@ import (
 type Tower struct {
 	*architectures.Projector
 	Layers    int64
-	Deepstack []bool // the layers whose results go to the language model, nil for none
+	Deepstack []bool // the layers whose results go to the language model, if any
 
 	layer int64 // that is named
 }
 
-// maxTowerLayers bounds the layers of a tower. Those that are published have up to 63.
+// maxTowerLayers bounds the layers of a tower. Published towers have up to 63.
 const maxTowerLayers = 512
 
 // TowerOf returns what finds the tensors of a tower with these facts, by the names of
@@ -36,8 +36,8 @@ func TowerOf(p *architectures.Projector, facts architectures.Facts) (*Tower, err
 	return x, nil
 }
 
-// Model returns tensors as those of a model of their own, by the names of modules in
-// formats/architectures/towers.txt. From is the side whose names they have.
+// Model returns tensors as a model of their own, by the names of modules in
+// formats/architectures/towers.txt. from is the side whose names they have.
 func (x *Tower) Model(list []tensorfs.Tensor, from Side) (*tensorfs.Model, error) {
 	known := x.names(from)
 	m := &tensorfs.Model{Layout: map[Side]string{GGUF: "gguf", HF: "hf"}[from]}
@@ -68,8 +68,8 @@ func (x *Tower) Model(list []tensorfs.Tensor, from Side) (*tensorfs.Model, error
 	return m, nil
 }
 
-// names returns the names that tensors have on a side, those of Hugging Face as
-// [architectures.Published] spells them, with the names of the modules.
+// names maps the names of tensors on a side to the names of the modules. Hugging Face's
+// names are spelled as in [architectures.Published].
 func (x *Tower) names(from Side) map[string]string {
 	known := map[string]string{}
 	add := func(t *architectures.Tensor, layer string, nth int) {
@@ -127,8 +127,8 @@ func (x *Tower) fact(name string) any {
 	return nil
 }
 
-// Walk returns a walk through the tensors of a tower, as Model returns them. Facts are
-// those of the tower, by the names of keys.txt.
+// Walk returns a walk through the tensors of a tower, as Model returns them. facts are the
+// tower's, by the names of keys.txt.
 func (x *Tower) Walk(m *tensorfs.Model, to Side, facts architectures.Facts) *Walk {
 	var w *Walk
 	w = New(m, x.Architecture, to, func(name string) any {

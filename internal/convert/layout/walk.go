@@ -13,8 +13,8 @@ import (
 // Side is for whom tensors are made.
 type Side int
 
-// The sides. What a description says of Hugging Face holds for mlx-lm too, unless it says
-// otherwise.
+// The sides. A description of Hugging Face's side holds for mlx-lm too, unless it has
+// another for that.
 const (
 	GGUF Side = iota
 	HF
@@ -23,18 +23,18 @@ const (
 
 // Sink takes the tensors that a walk makes.
 type Sink interface {
-	// Put takes a tensor by the name that the side has for it. Plain says that mlx-lm takes
-	// it as plain numbers alone.
+	// Put takes a tensor by its name on the side. plain means that mlx-lm takes it only as
+	// plain numbers.
 	Put(name string, t *tensorfs.Tensor, at Origin, plain bool) error
 	// Packed takes experts that the release of gpt-oss has as blocks of MXFP4: codes with
 	// their scales.
 	Packed(name string, module *tensorfs.Tensor, at Origin) error
 	// Numbers returns a tensor as plain numbers of a type, for a move that needs them. The
-	// name is that of what becomes of them.
+	// name is the result's.
 	Numbers(name string, t *tensorfs.Tensor, to tensorfs.DType) (*tensorfs.Tensor, error)
 }
 
-// Walk makes the tensors of one side, of those that a model has on the other.
+// Walk makes the tensors of one side from the tensors of the other.
 type Walk struct {
 	Sink
 	Model  *tensorfs.Model
@@ -43,11 +43,11 @@ type Walk struct {
 	Sizes  *architectures.Sizes
 	Layers int64 // how many layers are made
 
-	Answers []int64                       // rows of the output that GGUF files keep, nil for all
+	Answers []int64                       // rows of the output that GGUF files keep, nil means all
 	Rows    int64                         // of the embedding that GGUF files keep, 0 for all
 	Float   tensorfs.DType                // what mlx-lm casts plain numbers to; Unknown to keep what is stored
 	Another func(t *tensorfs.Tensor) bool // reports whether a tensor is of another part than the language model; nil: none is
-	Left    []tensorfs.Tensor             // those that are of no use to the side
+	Left    []tensorfs.Tensor             // tensors without a use on the side
 
 	facts   architectures.Facts
 	moves   map[string]Move
@@ -58,8 +58,8 @@ type Walk struct {
 	made map[*architectures.Tensor]int // how often a module was made
 }
 
-// New returns a walk that has the number of layers and the sink still to come. Facts have
-// the names of keys.txt, and these of what is known towards GGUF alone:
+// New returns a walk that still needs the number of layers and the sink. facts have the
+// names of keys.txt, and these names of facts that are known only towards GGUF:
 //
 //	config.NAME   a whole number of config.json
 //	number.NAME   a number of config.json, or a list of numbers
@@ -74,8 +74,8 @@ func New(m *tensorfs.Model, arch *architectures.Architecture, to Side, facts arc
 	return &Walk{Model: m, Arch: arch, To: to, Sizes: arch.Sizes(direction, facts), facts: facts, moves: moves, tensors: TensorsOf(m), used: make([]bool, len(m.Tensors)), made: map[*architectures.Tensor]int{}}
 }
 
-// ByKeys says that the facts are keys of a GGUF file, whichever side tensors are made for, so
-// that errors name them.
+// ByKeys marks that the facts are keys of a GGUF file, for either side, so that errors name
+// them.
 func (w *Walk) ByKeys() { w.Sizes = w.Arch.Sizes(architectures.FromGGUF, w.facts) }
 
 // HasAttention reports whether layers of the architecture have heads.
@@ -83,10 +83,10 @@ func (w *Walk) HasAttention() bool {
 	return slices.ContainsFunc(w.Arch.Layer, func(t architectures.Tensor) bool { return strings.HasPrefix(t.Module, "attention.") })
 }
 
-// Run makes all tensors: those before the layers, the layers, those after them. Every
-// tensor of the model is used or known to be of no use, and every tensor that the side
-// asks for is there, in a shape that agrees with the config and with the other tensors;
-// a model of which this is not true is refused.
+// Run makes all tensors: first the ones before the layers, then the layers, then the rest.
+// It refuses a model unless every tensor is used or known to have no use, and every tensor
+// that the side requires is present, in a shape that agrees with the config and with the
+// other tensors.
 func (w *Walk) Run() error {
 	if err := w.leave(); err != nil {
 		return err
@@ -130,8 +130,7 @@ func (e *StrangerError) Error() string {
 	return fmt.Sprintf("a tensor that llama.cpp does not have in %s: %s", e.Architecture, tensorfs.Quote(e.Source))
 }
 
-// leave marks the tensors that the side has no use for, and finds those that have no
-// numbers.
+// leave marks the tensors without a use on the side, and finds tensors without numbers.
 func (w *Walk) leave() error {
 	for i := range w.Model.Tensors {
 		t := &w.Model.Tensors[i]
@@ -205,7 +204,7 @@ func (w *Walk) name(p *part) string {
 // number, which GGUF has as a list of one.
 func (p *part) isBound() bool { return p.param != ".weight" && p.param != ".bias" && p.param != "" }
 
-// parts are those of a module.
+// parts are a module's parts.
 func (m *module) parts() []*part {
 	if m.Whole {
 		return []*part{{module: m}}
@@ -231,7 +230,7 @@ func (w *Walk) modules(list []architectures.Tensor, layer string) error {
 	return nil
 }
 
-// module returns a module of a layer by its names, nil where the side has none.
+// module returns a module of a layer by its names, nil if the side does not have it.
 func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	from := t.Module
 	apart := layer != "" && w.isApart()
@@ -400,7 +399,7 @@ func (w *Walk) take(name string) *tensorfs.Tensor {
 	return &w.Model.Tensors[i]
 }
 
-// taken is take, with the need that there is such a tensor, in a shape; nil for any.
+// taken is take for a tensor that must exist, in a shape; nil means any.
 func (w *Walk) taken(name string, shape []string, need architectures.Need) (*tensorfs.Tensor, error) {
 	t := w.take(name)
 	switch {
