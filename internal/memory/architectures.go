@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// architecture is what a line of architectures.txt says.
+// architecture is a line of architectures.txt.
 type architecture struct {
 	known                                                               bool
 	period, window, layers, cached                                      int64
 	denseFirst, allWindows, noCache, noOutput, mtpCached, indexer, both bool
-	recurrent                                                           func(m *model, layer int) bool // nil for no layer
+	recurrent                                                           func(m *model, layer int) bool // nil means no layer
 	form, graph                                                         string
 }
 
-// recurrentRules are those that a line may name.
+// recurrentRules are the rules that a line may name.
 var recurrentRules = map[string]func(m *model, layer int) bool{
 	"all":          func(*model, int) bool { return true },
 	"no-kv":        func(m *model, layer int) bool { return m.pairs[layer] == 0 },
@@ -35,7 +35,7 @@ var architecturesText string
 //go:embed forms.txt
 var formsText string
 
-// architectures are those that are known, by their names.
+// architectures are the known ones, by name.
 var architectures = func() map[string]*architecture {
 	all := map[string]*architecture{}
 	for line := range strings.Lines(architecturesText) {

@@ -105,8 +105,8 @@ func (m *model) formula(c *checked, s *settled) int64 {
 	return max(all, c.mul(4, n, c.add(m.vocabulary, c.mul(beside, m.width), 1)))
 }
 
-// listed reports whether a graph is that of the model: the header says nothing of which the list
-// knows nothing, and the cache is one with which lists were compared.
+// listed reports whether a list fits the model's graph: the header has no feature that the
+// list lacks, and the cache has a type that lists were compared with.
 func (m *model) listed(g *graphList, s *settled) bool {
 	if m.experts > 0 && (m.used < 2 || m.used > m.experts || m.used > 256) {
 		return false
@@ -133,5 +133,5 @@ func (m *model) listed(g *graphList, s *settled) bool {
 	return true
 }
 
-// listedTypes are those of caches with which graphs were compared.
+// listedTypes are the cache types that graphs were compared with.
 var listedTypes = []tensorfs.DType{tensorfs.F16, tensorfs.Q8_0, tensorfs.Q4_0}

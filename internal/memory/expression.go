@@ -15,8 +15,8 @@ type expression struct {
 	parts []*expression
 }
 
-// expressionOf parses a text of one of the tables. It panics on what is none: the tables are
-// parts of this program.
+// expressionOf parses a text of one of the tables. It panics on an error, because the
+// tables are parts of this program.
 func expressionOf(text string) *expression {
 	p := &parser{text: text}
 	e := p.sum()

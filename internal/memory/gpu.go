@@ -14,8 +14,8 @@ type GPU struct {
 // Free is what llama.cpp's own fitting leaves on each device.
 const Free = 1 << 30
 
-// Divide finds out how many layers of a model fit into so many bytes of a device. What a device
-// takes for its own buffers is that of a processor; it was not measured on one.
+// Divide computes how many layers of a model fit into so many bytes of a device. It takes a
+// processor's buffers for the device's; it was not measured on a device.
 func Divide(h *Header, o Options, bytes int64) (*GPU, error) {
 	at := func(context int64) (*GPU, error) {
 		o := o

@@ -112,8 +112,8 @@ type builder struct {
 	inputs map[string]int
 }
 
-// graphed returns the peak of a model's graph. It is false where the graph is not listed, or the
-// options are none that a list was compared with.
+// graphed returns the peak of a model's graph. It is false if the graph is not listed, or
+// no list was compared with the options.
 func (m *model) graphed(c *checked, s *settled) (bytes int64, ok bool) {
 	g := graphs.graphs[m.graph]
 	if g == nil || m.layers == 0 || m.blocks != m.layers || m.cached != m.layers || !m.listed(g, s) {
@@ -142,8 +142,8 @@ func (m *model) build(c *checked, s *settled) []node {
 	return b.nodes
 }
 
-// fetch does what is early of the next layer from this one on that has a state or a cache, and
-// returns it: those in between are computed only when their results are wanted.
+// fetch does the early part of the next layer, from this one on, that has a state or a
+// cache, and returns it: layers in between are computed only when their results are wanted.
 func (b *builder) fetch(g *graphList, layer int) int {
 	for ; layer < b.layers; layer++ {
 		if b.noCache || b.isRecurrent(layer) || b.isCached(layer) {
@@ -268,7 +268,7 @@ func (b *builder) all(steps []step) {
 // perCache are inputs that each of two caches has for itself.
 var perCache = map[string]bool{"kidx": true, "vidx": true, "mask": true, "krot": true, "vrot": true}
 
-// source returns the node that a name stands for, here.
+// source returns the node of a name, here.
 func (b *builder) source(name string) int {
 	input, ok := strings.CutPrefix(name, "@")
 	if !ok {

@@ -16,10 +16,10 @@ type Tensor struct {
 	Offset, Bytes int64
 }
 
-// Header is what a GGUF file says before its tensors.
+// Header is the part of a GGUF file before its tensors.
 type Header struct {
 	Architecture string
-	Value        func(key string) any // nil for a key that is not there
+	Value        func(key string) any // nil if the key is missing
 	Tensors      []Tensor
 }
 
@@ -37,11 +37,11 @@ type model struct {
 	tensors map[string]bool // by their names
 	err     error           // the first key that makes no sense
 
-	layers, blocks                      int // all, and those that are computed by the main context
+	layers, blocks                      int // all, and the ones that the main context computes
 	width, vocabulary, context          int64
 	heads, pairs, feedForward           []int64 // by layer; pairs of K and V
 	key, value, keyWindow, valueWindow  int64   // elements of a head
-	windows, recurrentLayers            []int64 // by layer; nil if no key says it
+	windows, recurrentLayers            []int64 // by layer; nil without a key
 	window, interval                    int64
 	cached                              int // layers that may have a cache
 	mla, causal                         bool
@@ -117,7 +117,7 @@ func shown(v any) string {
 	return fmt.Sprint(v)
 }
 
-// number returns a number of the header, or the other one where it says none.
+// number returns a number of the header, or the default if it is missing.
 func (m *model) number(key string, otherwise int64) int64 {
 	if n, ok := m.said(key); ok {
 		return n
@@ -125,8 +125,8 @@ func (m *model) number(key string, otherwise int64) int64 {
 	return otherwise
 }
 
-// list returns the numbers of an array, which has one for each layer. Those that predict further
-// tokens may be left out: they have no windows.
+// list returns the numbers of an array, which has one for each layer. Layers that predict
+// further tokens may be left out: they have no windows.
 func (m *model) list(key string, a tensorfs.Array) []int64 {
 	if a.Len() != m.layers && a.Len() != m.blocks {
 		m.fail(key, "has %d values, and the model %d layers", a.Len(), m.layers)
@@ -159,7 +159,7 @@ func (m *model) byLayer(key string, otherwise []int64) []int64 {
 	return slices.Repeat([]int64{n}, m.layers)
 }
 
-// isList returns an array of the header with a number for each layer, nil for none.
+// isList returns an array of the header with a number for each layer, nil if it is not one.
 func (m *model) isList(key string) []int64 {
 	if a, ok := m.header.Value(m.header.Architecture + "." + key).(tensorfs.Array); ok {
 		return m.list(key, a)

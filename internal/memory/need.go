@@ -6,10 +6,10 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Options are those of llama.cpp's programs. The zero value of each is their default, with one
-// sequence.
+// Options are options of llama.cpp's programs. The zero value of each is their default,
+// with one sequence.
 type Options struct {
-	Context       int64          // tokens, 0 for those that the model was trained with
+	Context       int64          // tokens, 0 means the number that the model was trained with
 	Parallel      int64          // sequences, 0 for one
 	Unified       bool           // they share one cache
 	TypeK, TypeV  tensorfs.DType // of the cache, Unknown for F16

@@ -6,7 +6,7 @@ import "slices"
 type node struct {
 	op      string
 	bytes   int64
-	sources []int // earlier nodes; weights and cache tensors are none
+	sources []int // earlier nodes, without weights and cache tensors
 	view    int   // the node whose bytes it shows, -1 for bytes of its own
 	input   bool
 	output  bool // it is kept to the end
@@ -19,8 +19,8 @@ var inPlace = map[string]bool{
 	"relu": true, "tanh": true, "neg": true, "step": true, "diag_mask_zero": true, "diag_mask_inf": true, "add1": true,
 }
 
-// space is memory as ggml's allocator keeps it: free blocks in the order of their offsets, of
-// which the last has no end.
+// space is memory as ggml's allocator keeps it: free blocks in the order of their offsets.
+// The last one has no end.
 type space struct {
 	c    *checked
 	free []block
@@ -73,9 +73,9 @@ func (s *space) give(offset, bytes int64) {
 	}
 }
 
-// place returns how many bytes a graph takes at most: each tensor has a place from its operation
-// on until nobody reads it any more. unused are the bytes of the input of embeddings, which is
-// there beside that of tokens.
+// place returns how many bytes a graph takes at most: each tensor has a place from its
+// operation until its last use. unused are the bytes of the input of embeddings, which
+// exists beside the input of tokens.
 func place(c *checked, graph []node, unused int64) int64 {
 	s := &space{c: c, free: []block{{}}}
 	type state struct {

@@ -33,7 +33,7 @@ func (t *Tensor) interleaves() bool {
 	return slices.Contains(repackedTypes, t.DType) && len(t.Shape) >= 2 && t.Shape[len(t.Shape)-2]%8 == 0
 }
 
-// tied returns the table of tokens where it is the output, too, nil elsewhere.
+// tied returns the table of tokens if it is the output, too, otherwise nil.
 func (m *model) tied() *Tensor {
 	if m.noOutput || m.header.tensor(output) != nil {
 		return nil
@@ -41,8 +41,9 @@ func (m *model) tied() *Tensor {
 	return m.header.tensor(tokenTable)
 }
 
-// weights adds up the tensors: those that stay in the file are mapped from the first to the
-// last of their bytes, so weights that are repacked in between are in the range as well.
+// weights adds up the tensors: tensors that stay in the file are mapped from the first to
+// the last of their bytes, so weights that are repacked in between are in the range as
+// well.
 func (n *Need) weights(c *checked, m *model) {
 	first, last := int64(-1), int64(0)
 	for i := range m.header.Tensors {
