@@ -54,15 +54,16 @@ func configOf(m *tensorfs.Model) (c config, err error) {
 // field is a field of config.json and its value.
 type field struct{ key, value string }
 
-// tiedKey says that one tensor is both the embedding and the head, rowsKey how many rows it has.
+// tiedKey declares one tensor for both the embedding and the head, rowsKey how many rows it
+// has.
 const (
 	tiedKey = "tie_word_embeddings"
 	rowsKey = "vocab_size"
 )
 
-// with returns the text for other layers, and another type of numbers. layers are those of
-// the models that have configs. A list with an item for each layer gets those of the layers.
-// set are fields that it has in place of its own.
+// with returns the text for other layers, and another type of numbers. layers belong to the
+// models that have configs. A list with an item for each layer gets the items of the
+// layers. set are fields that replace its own.
 func (c config) with(layers []recipe.Layer, configs []config, torch string, set []field) ([]byte, error) {
 	out := []byte("{")
 	add := func(key string, value []byte) {
@@ -113,7 +114,7 @@ func count(list jsonobj.Raw) (n int) {
 	return n
 }
 
-// items are those of a list in the configs that belong to the layers.
+// items are the items of a list in the configs that belong to the layers.
 func items(key string, layers []recipe.Layer, configs []config) ([]byte, error) {
 	lists := map[int][]jsonobj.Raw{}
 	out := []byte("[")

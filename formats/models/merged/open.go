@@ -21,7 +21,7 @@ import (
 // Open opens the merge that a recipe describes. at is the recipe's path, for messages, and
 // open opens a model by the name that the recipe gives it. The merge owns the models.
 //
-// An error says which key of the recipe, or which model, is in the way.
+// An error names the key of the recipe, or the model, that is the problem.
 func Open(at string, text []byte, open func(name string) (*tensorfs.Model, error)) (m *tensorfs.Model, err error) {
 	x := merge{at: at, text: text}
 	defer func() {
@@ -71,7 +71,7 @@ func Open(at string, text []byte, open func(name string) (*tensorfs.Model, error
 	return m, nil
 }
 
-// merge is a merge that is being opened, and the models that it is made of.
+// merge is a merge that is being opened, with its models.
 type merge struct {
 	at      string
 	text    []byte
@@ -186,8 +186,8 @@ func (x *merge) tensors() (list []safetensors.Stored, made map[string]tensorfs.D
 	return list, made, nil
 }
 
-// heads sets what the merge says of one tensor at both ends, where that is not what all its
-// models say.
+// heads sets the merge's key about one tensor for embedding and output, if its models
+// disagree.
 func (x *merge) heads(plan []recipe.Made) {
 	like, has, tied := &x.inputs[x.recipe.Reference()].shape, false, ""
 	for i := range plan {

@@ -22,19 +22,19 @@ import (
 // maxRecipe is one byte more than a recipe may have, so that a longer one is told.
 const maxRecipe = 1<<20 + 1
 
-// textHead is how much of a file tells that it is no text.
+// textHead is how much of a file is read to tell that it is not text.
 const textHead = 512
 
-// OpenPath opens the model at path as the options say: a merge if it is a recipe. It is what
-// commands and the loader open models by; [formats.Options.Open] and all that stands on it,
-// such as Client.Open of package remote, open what is stored, and know no recipes.
+// OpenPath opens the model at path as configured: a merge if it is a recipe. Commands and
+// the loader open models by it; [formats.Options.Open] and its callers, such as Client.Open
+// of package remote, open stored models and know no recipes.
 func OpenPath(o formats.Options, path string) (*tensorfs.Model, error) {
 	if formats.IsName(path) {
 		return o.Open(path)
 	}
 	dir, name, err := source.Named(path, source.Links(o.KeepInside))
 	if err != nil {
-		return o.Open(path) // it says what is wrong
+		return o.Open(path) // it reports what is wrong
 	}
 	defer dir.Close()
 	if name == "." {

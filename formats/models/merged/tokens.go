@@ -50,7 +50,7 @@ func (x *merge) sameTokens() error {
 }
 
 // countRows sets how many rows the embedding and the head have in a merge that chooses a
-// tokenizer: mergekit writes one for each token, and none of those that pad.
+// tokenizer: mergekit writes one for each token, without rows of padding.
 func (x *merge) countRows(chosen *input, name string) error {
 	n, err := chosen.countTokens()
 	if err != nil {
@@ -98,7 +98,7 @@ func (x *merge) cut(t *tensorfs.Tensor) *tensorfs.Tensor {
 const maxToken = 1 << 24
 
 // countTokens returns how many tokens tokenizer.json has, 0 without the file. Their numbers
-// have to be those from 0 on.
+// have to be consecutive from 0.
 func (in *input) countTokens() (int64, error) {
 	d, err := in.model.File("tokenizer.json")
 	if err != nil {
