@@ -30,7 +30,7 @@ type Result struct {
 	Status     Status
 	Tolerance  float64 // of the pair: see Tolerance
 	Difference measure.Difference
-	Reason     string // why there are no numbers to compare; "" where there are
+	Reason     string // why there are no numbers to compare; "" if there are
 }
 
 // Options choose how to compare. The zero value is the default.
@@ -93,7 +93,7 @@ func trimmed(shape []int64) []int64 {
 	return shape
 }
 
-// judge says what a difference means.
+// judge interprets a difference.
 func (r *Result) judge(d measure.Difference) {
 	switch r.Difference = d; {
 	case d.Equal:
@@ -137,7 +137,7 @@ func storage(t *tensorfs.Tensor) string {
 	return s
 }
 
-// stored returns the stored bytes of a tensor with those of its companions.
+// stored returns the stored bytes of a tensor with its companions'.
 func stored(t *tensorfs.Tensor) tensorfs.Data {
 	if t.Quant == nil {
 		return t.Data
@@ -149,7 +149,7 @@ func stored(t *tensorfs.Tensor) tensorfs.Data {
 	return tensorfs.Concat(all...)
 }
 
-// companions are those that a tensor's Quant names.
+// companions are the companions that a tensor's Quant names.
 func companions(t *tensorfs.Tensor) (all []*tensorfs.Tensor) {
 	for _, c := range []*tensorfs.Tensor{t.Quant.Scales, t.Quant.Biases, t.Quant.Global} {
 		if c != nil {
@@ -159,8 +159,8 @@ func companions(t *tensorfs.Tensor) (all []*tensorfs.Tensor) {
 	return append(all, t.Quant.Companions...)
 }
 
-// Tolerance returns how far numbers of a tensor may be from those that it was made
-// of, as a part of the greatest of them: the rounding of its type.
+// Tolerance returns how far numbers of a tensor may be from the numbers before conversion,
+// as a part of the greatest of them: the rounding of its type.
 //
 //	F32, F16, BF16          half a unit in the last place: 2^-24, 2^-11, 2^-8
 //	floats of 8 and 4 bits  the same: 2^-4 for F8_E4M3, 2^-2 for MXFP4

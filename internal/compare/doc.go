@@ -5,12 +5,12 @@
 //	                                                                         +--> Pair
 //	B  GGUF           attn_q.weight ---------> layers.0.attention.q.weight --+
 //
-// Tensors pair by canonical name. Where the layouts of the models differ, the
-// tensors of the one in Hugging Face's are those that package convert puts into a
-// GGUF file of it, or those of the other are what internal/convert/hf puts into a directory:
-// these have the tables. Where neither knows the model, and where both have the
-// same layout, tensors are compared as they are stored. What one model has joined
-// or stacked and the other in parts is joined for the comparison.
+// Tensors pair by canonical name. If the layouts of the models differ, the tensors of the
+// model in Hugging Face's are converted as package whole converts them for a GGUF file, or
+// the other model's as hfdir does for a directory: these packages have the tables. If
+// neither knows the model, or if both have the same layout, tensors are compared as they
+// are stored. If one model has a tensor joined or stacked and the other in parts, the parts
+// are joined for the comparison.
 //
-// Nothing is guessed: what does not pair is given as a tensor of one model alone.
+// Nothing is guessed: a tensor without a partner is returned as a tensor of only one model.
 package compare

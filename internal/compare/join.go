@@ -37,7 +37,7 @@ func (s *side) join(other *side) (notes []string) {
 	return notes
 }
 
-// made joins parts, or returns nil where one of them is missing, or is paired.
+// made joins parts, or returns nil if one of them is missing, or is paired.
 func (s *side) made(other *side, name string, parts []string, join func([]*tensorfs.Tensor) (*tensorfs.Tensor, error)) *tensorfs.Tensor {
 	ts := make([]*tensorfs.Tensor, len(parts))
 	for i, p := range parts {
@@ -74,9 +74,9 @@ func single(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return &tensorfs.Tensor{Name: t.Weight(), Source: t.Source, DType: tensorfs.F32, Shape: t.Numbers(), Data: d}, err
 }
 
-// experts returns the names of the tensors that a stack of experts holds: those of
-// layers.0.ffn.experts.gate.weight are layers.0.ffn.experts.0.gate.weight and so on.
-// It is nil where one is missing: a shape may claim any number of them.
+// experts returns the names of the tensors that a stack of experts holds:
+// layers.0.ffn.experts.gate.weight holds layers.0.ffn.experts.0.gate.weight and so on. It
+// is nil if one is missing: a shape may claim any number of them.
 func (s *side) experts(name string, stack *tensorfs.Tensor) (parts []string) {
 	before, after, ok := strings.Cut(name, ".experts.")
 	shape := stack.Numbers()

@@ -74,8 +74,8 @@ func (s *side) stored() {
 
 const embedding = "token_embedding.weight"
 
-// sameLayout brings a model in Hugging Face's layout to that of one in GGUF's or,
-// where only that is known, the other way round. It returns notes.
+// sameLayout converts a model in Hugging Face's layout to GGUF's or, if only that is known,
+// the other way round. It returns notes.
 func sameLayout(hf, gguf *side) []string {
 	notes, err := hf.toGGUF(gguf)
 	note := fmt.Sprintf("%s is in Hugging Face's layout and %s in GGUF's; ", hf.name, gguf.name)
