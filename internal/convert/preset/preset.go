@@ -1,7 +1,8 @@
 // Package preset knows which types llama-quantize gives the tensors of a GGUF file: by a name such as Q4_K_M, the
 // tensors' names and shapes, and a few numbers of the model. It reads nothing and converts nothing.
 //
-// The rules are those of llama_quant_compute_types in llama.cpp's src/llama-quant.cpp, release v0.5.0.
+// The rules follow llama_quant_compute_types in llama.cpp's src/llama-quant.cpp, release
+// v0.5.0.
 package preset
 
 import (
@@ -176,7 +177,7 @@ var kept = strings.Fields(`_norm.weight ffn_gate_inp.weight ffn_gate_tid2eid.wei
 	time_mix_decay_w1.weight time_mix_decay_w2.weight time_mix_lerp_fused.weight
 	.position_embd sam.pos_embd sam.neck. sam.net_ .rel_pos .patch_embd .patch_merger`)
 
-// Quantisable reports whether a preset says what type a tensor has.
+// Quantisable reports whether a preset determines the type of a tensor.
 func Quantisable(name string, shape []int64) bool {
 	dims := 0
 	for _, n := range shape {
@@ -238,11 +239,12 @@ func layerOf(name string) int64 {
 	return n
 }
 
-// Types returns the types that tensors get. Those that are no plain floats, and those that no preset is for, keep theirs.
+// Types returns the types that tensors get. Tensors that are not plain floats, or that no
+// preset is for, keep their type.
 func (o Options) Types(m Model, tensors []Tensor) []tensorfs.DType {
 	c := choice{Options: o, m: m, tied: true}
 	types := make([]tensorfs.DType, len(tensors))
-	var order []int // those that get a type: by layers, and by names in a layer
+	var order []int // tensors that get a type: by layers, and by names in a layer
 	for i, t := range tensors {
 		types[i] = t.Type
 		c.tied = c.tied && t.Name != "output.weight"
@@ -266,8 +268,8 @@ func (o Options) changes(t Tensor) bool {
 	return (kind == tensorfs.KindFloat || o.Requantise && kind != tensorfs.KindInteger) && Quantisable(t.Name, t.Shape)
 }
 
-// Compare orders the names of tensors as files of llama-quantize do: those of no layer first, then by layers, and in a
-// layer by their bytes.
+// Compare orders the names of tensors as files of llama-quantize do: tensors outside of
+// layers first, then by layers, and in a layer by their bytes.
 func Compare(a, b string) int {
 	return cmp.Or(cmp.Compare(layerOf(a), layerOf(b)), strings.Compare(a, b))
 }
@@ -296,8 +298,8 @@ func (c *choice) typeOf(t Tensor) tensorfs.DType {
 	return fitting(c.byRole(t), t.Shape)
 }
 
-// smaller are the types that rows get which are not a multiple of a type's blocks. F16 is for those that these do not
-// fit either.
+// smaller are the types for rows that are not a multiple of a type's blocks. F16 is for
+// rows that these do not fit either.
 var smaller = map[tensorfs.DType]tensorfs.DType{
 	tensorfs.IQ4_XS: tensorfs.IQ4_NL,
 	tensorfs.Q2_K:   tensorfs.Q4_0, tensorfs.Q3_K: tensorfs.Q4_0, tensorfs.TQ1_0: tensorfs.Q4_0, tensorfs.TQ2_0: tensorfs.Q4_0,
