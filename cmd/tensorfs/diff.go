@@ -63,8 +63,8 @@ type diffReport struct {
 	config  []configDiff
 	notes   []string
 	results []compare.Result
-	ranks   map[string]float64 // of the differences of matrices
-	width   int                // of the terminal
+	ranks   map[string]measure.DifferenceRank // of the differences of matrices
+	width   int                               // of the terminal
 }
 
 // compare opens both models and compares them. They are closed when it returns.
@@ -100,7 +100,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 			return progress.add
 		},
 	})
-	var ranks map[string]float64
+	var ranks map[string]measure.DifferenceRank
 	if err == nil {
 		progress.clear()
 		ranks, err = o.ranks(ctx, results, func(total int64) func(int64) {
@@ -119,7 +119,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 const mostRanked = 1 << 28
 
 // ranks finds the ranks of the differences of matrices that are different.
-func (o *diffOptions) ranks(ctx context.Context, results []compare.Result, progress func(total int64) func(int64)) (map[string]float64, error) {
+func (o *diffOptions) ranks(ctx context.Context, results []compare.Result, progress func(total int64) func(int64)) (map[string]measure.DifferenceRank, error) {
 	var list []compare.Result
 	for _, x := range results {
 		if x.Status == compare.Different && x.Difference.Numbers && x.Difference.Odd == 0 && len(x.A.Numbers()) == 2 && slices.Min(x.A.Numbers()) > 1 {
@@ -142,7 +142,7 @@ func (o *diffOptions) ranks(ctx context.Context, results []compare.Result, progr
 		total += x.A.Size() + x.B.Size()
 	}
 	found, err := measure.Ranks(ctx, ranked, progress(total))
-	ranks := map[string]float64{}
+	ranks := map[string]measure.DifferenceRank{}
 	for i, x := range ranked {
 		ranks[x.Name] = found[i]
 	}
@@ -264,7 +264,8 @@ type diffFigures struct {
 	NMSE      jsonFloat `json:"nmse"`
 	Cosine    jsonFloat `json:"cosine"`
 	Relative  jsonFloat `json:"relative"`
-	Rank      float64   `json:"rank,omitempty"`
+	Rank      float64   `json:"rank,omitempty"` // effective
+	Counted   int       `json:"counted_rank,omitempty"`
 }
 
 type tensorJSON struct {
@@ -302,7 +303,7 @@ func (r *diffReport) json() diffJSON {
 		out.Summary[x.Status]++
 		t := diffTensor{Name: x.Name, Status: x.Status, A: tensorToJSON(x.A), B: tensorToJSON(x.B), Reason: x.Reason, Tolerance: x.Tolerance}
 		if d := x.Difference; d.Numbers {
-			t.diffFigures = &diffFigures{d.Differ, d.Odd, d.Max, d.Mean, jsonFloat(d.NMSE), jsonFloat(d.Cosine), jsonFloat(d.Relative()), r.ranks[x.Name]}
+			t.diffFigures = &diffFigures{d.Differ, d.Odd, d.Max, d.Mean, jsonFloat(d.NMSE), jsonFloat(d.Cosine), jsonFloat(d.Relative()), r.ranks[x.Name].Effective, r.ranks[x.Name].Counted}
 		}
 		out.Tensors = append(out.Tensors, t)
 	}

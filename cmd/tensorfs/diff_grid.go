@@ -101,7 +101,8 @@ func (r *diffReport) roles(w io.Writer, width int) {
 		name         string
 		layers       []int
 		most, sum, n float64
-		part, rank   float64
+		part         float64
+		rank         measure.DifferenceRank // the largest
 	}
 	var list []*role
 	of := map[string]*role{}
@@ -120,7 +121,9 @@ func (r *diffReport) roles(w io.Writer, width int) {
 		v := x.Difference.Relative()
 		y.most, y.sum, y.n = max(y.most, v), y.sum+v, y.n+1
 		y.part = max(y.part, float64(x.Difference.Differ)/float64(max(x.Difference.Count, 1)))
-		y.rank = max(y.rank, r.ranks[x.Name])
+		if rank := r.ranks[x.Name]; rank.Effective > y.rank.Effective {
+			y.rank = rank
+		}
 	}
 	if !slices.ContainsFunc(list, func(x *role) bool { return x.n > 1 }) {
 		return // the lines below say all of it
@@ -167,13 +170,16 @@ func inPercent(v float64) string {
 	return fmt.Sprintf("%.3g %%", 100*v)
 }
 
-// rankText is the rank of a difference, as far as its sketch says it.
-func rankText(v float64) string {
+// rankText is the rank of a difference in few columns: "8 (6.6)" is rank 8 (effective 6.6), and
+// "~6.6" only an effective rank.
+func rankText(r measure.DifferenceRank) string {
 	switch {
-	case v == 0:
+	case r.Effective == 0:
 		return "-"
-	case v >= measure.MaxRank:
+	case r.Effective >= measure.MaxRank:
 		return fmt.Sprintf(">=%d", measure.MaxRank)
+	case r.Counted == 0:
+		return fmt.Sprintf("~%.1f", r.Effective)
 	}
-	return fmt.Sprintf("%.1f", v)
+	return fmt.Sprintf("%d (%.1f)", r.Counted, r.Effective)
 }

@@ -203,6 +203,7 @@ func (r *Report) changes() (list []Finding) {
 		cells      []*Cell
 		low        bool // all of a rank that a sketch finds
 		most, rank float64
+		counted    int
 	}
 	var kinds []*changed
 	of := map[string]*changed{}
@@ -229,7 +230,7 @@ func (r *Report) changes() (list []Finding) {
 		if c.Change.Rank == 0 || c.Change.Rank >= lowRank {
 			x.low = false
 		}
-		x.rank = max(x.rank, c.Change.Rank)
+		x.rank, x.counted = max(x.rank, c.Change.Rank), max(x.counted, c.Change.Counted)
 	}
 	text := fmt.Sprintf("%d of %d tensors are equal", count["equal"], len(r.Cells))
 	for _, s := range []struct{ status, words string }{{"changed", "differ"}, {"shape", "have another shape"}, {"only_this", "are in the first model alone"}, {"only_other", "are in the second model alone"}} {
@@ -244,6 +245,7 @@ func (r *Report) changes() (list []Finding) {
 		kinds []string
 		most  float64
 		first string
+		how   string
 	}
 	groups := map[string]*group{}
 	var order []string
@@ -258,20 +260,23 @@ func (r *Report) changes() (list []Finding) {
 		how := ""
 		switch {
 		case x.low:
-			how = fmt.Sprintf("by rank %.0f: as a merged LoRA does", math.Ceil(x.rank-0.25))
+			how = "by " + RankText(x.counted, x.rank) + ": as a merged LoRA does"
 		case x.rank >= lowRank:
 			how = "by full rank"
 		}
 		key := where + "|" + how
+		if x.low && x.counted > 0 { // their effective ranks may differ
+			key = fmt.Sprintf("%s|%d", where, x.counted)
+		}
 		if groups[key] == nil {
-			groups[key] = &group{first: x.cells[0].Name}
+			groups[key] = &group{first: x.cells[0].Name, how: how}
 			order = append(order, key)
 		}
 		g := groups[key]
 		g.kinds, g.most = append(g.kinds, x.kind), max(g.most, x.most)
 	}
 	for _, key := range order[:min(len(order), 5)] {
-		where, how, _ := strings.Cut(key, "|")
+		where, _, _ := strings.Cut(key, "|")
 		g := groups[key]
 		slices.SortFunc(g.kinds, func(a, b string) int { return cmp.Compare(slices.Index(r.Kinds, a), slices.Index(r.Kinds, b)) })
 		text := strings.Join(g.kinds[:min(len(g.kinds), 6)], ", ")
@@ -286,12 +291,20 @@ func (r *Report) changes() (list []Finding) {
 		} else {
 			text += " differs by " + percent(g.most)
 		}
-		if how != "" {
-			text += ", " + how
+		if g.how != "" {
+			text += ", " + g.how
 		}
 		list = append(list, Finding{text, g.first})
 	}
 	return list
+}
+
+// RankText writes the rank of a difference: "rank 8 (effective 6.6)", or "an effective rank of 6.6" if no rank is counted.
+func RankText(counted int, effective float64) string {
+	if counted == 0 {
+		return fmt.Sprintf("an effective rank of %.1f", effective)
+	}
+	return fmt.Sprintf("rank %d (effective %.1f)", counted, effective)
 }
 
 // layersText names layers: "layers 4-10".

@@ -92,7 +92,7 @@ func (r *Report) data(title string) pageData {
 	whole := len(r.Cells) <= brief
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		cell := []any{kinds.of(c.Kind, c.Kind), c.Layer, types.of(c.Type, c.Type), shapes.of(fmt.Sprint(c.Shape), c.Shape), 0, nil, nil, nil, nil, 0, 0, 0, 0}
+		cell := []any{kinds.of(c.Kind, c.Kind), c.Layer, types.of(c.Type, c.Type), shapes.of(fmt.Sprint(c.Shape), c.Shape), 0, nil, nil, nil, nil, 0, 0, 0, 0, 0, 0}
 		if usual := c.Kind + ".weight"; c.Layer < 0 && c.Name != usual || c.Layer >= 0 && c.Name != fmt.Sprintf("layers.%d.%s", c.Layer, usual) {
 			cell[4] = c.Name
 		}
@@ -104,6 +104,12 @@ func (r *Report) data(title string) pageData {
 					cell[7+k] = short(*q)
 				}
 			}
+			switch {
+			case f.NonFinite > 0:
+				cell[14] = 1
+			case f.Count > 0 && f.Zeros == f.Count:
+				cell[14] = 2
+			}
 			if whole {
 				more.Count, more.NonFinite, more.Zeros = f.Count, f.NonFinite, f.Zeros
 				more.Min, more.Max, more.Mean, more.Kurtosis = (*short)(&f.Min), (*short)(&f.Max), (*short)(&f.Mean), (*short)(&f.Kurtosis)
@@ -112,6 +118,7 @@ func (r *Report) data(title string) pageData {
 		}
 		if x := c.Change; x != nil {
 			cell[9], cell[10], cell[11], cell[12] = x.Status, short(x.Relative), short(x.Part), short(x.Rank)
+			cell[13] = x.Counted
 			if whole && x.Largest > 0 {
 				more.Largest = (*short)(&x.Largest)
 			}

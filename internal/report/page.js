@@ -1,7 +1,8 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const [KIND, LAYER, TYPE, SHAPE, NAME, RMS, PEAK, Q4, Q8, STATUS, RELATIVE, PART, RANK, MORE] = Array(14).keys();
+  const [KIND, LAYER, TYPE, SHAPE, NAME, RMS, PEAK, Q4, Q8, STATUS, RELATIVE, PART, RANK, COUNTED, MARK, MORE] = Array(16).keys();
+  const marks = [null, { name: "odd", text: "NaN", words: "NaN or infinite" }, { name: "zeros", text: "∅", words: "zeros" }];
   const make = (tag, text, attributes) => {
     const e = document.createElement(tag);
     if (text !== undefined && text !== null) e.textContent = text;
@@ -51,6 +52,10 @@
     let low = Infinity, high = -Infinity;
     for (const v of values) { low = Math.min(low, f(v)); high = Math.max(high, f(v)); }
     if (tab.all) low = Math.min(low, f(1e-4));
+    // What differs by less than half of its size is not spread over all colours.
+    const middle = (low + high) / 2, half = Math.max((high - low) / 2, tab.log ? Math.log(1.5) / 2 : Math.abs(middle) / 5);
+    low = middle - half;
+    high = middle + half;
     return (v) => (tab.log && v <= 0 ? 0 : high > low ? (f(v) - low) / (high - low) : 0.5);
   };
 
@@ -96,8 +101,18 @@
   const paint = () => {
     const all = scaleOf(data.cells.filter((c) => isMatrix(c) || tab.all));
     const scales = new Map([...rows].map(([kind, list]) => [kind, scaleOf(list)]));
+    const marked = new Set();
     for (const [c, e] of cells) {
-      const v = measure(c);
+      const v = measure(c), mark = marks[c[MARK]];
+      e.classList.remove("odd", "zeros");
+      if (mark && !(tab.all && v === 0)) {
+        marked.add(mark);
+        e.classList.add(mark.name);
+        e.style.background = e.style.color = "";
+        e.textContent = c[LAYER] < 0 ? data.kinds[c[KIND]] + "  " + mark.text : mark.text;
+        e.title = nameOf(c) + ": " + mark.words;
+        continue;
+      }
       const shown = v === null ? "–" : tab.percent ? short(100 * v) : short(v);
       e.textContent = c[LAYER] < 0 ? data.kinds[c[KIND]] + "  " + shown : shown;
       e.title = nameOf(c) + ": " + tab.label + " " + (tab.percent && v !== null ? percent(v) : shown);
@@ -113,6 +128,10 @@
     }
     const ramp = by("ramp");
     ramp.style.background = "linear-gradient(to right," + stops.map((s) => `rgb(${s})`).join(",") + ")";
+    by("marks").replaceChildren();
+    for (const mark of marks) {
+      if (marked.has(mark)) by("marks").append(make("span", mark.text, { class: "swatch " + mark.name, "aria-hidden": "true" }), make("span", mark.words));
+    }
     by("scale").textContent = tab.hint + (tab.percent ? ", in %" : "") + (together ? "; one scale for all" : "; a scale for each kind");
     for (const e of by("tabs").children) e.setAttribute("aria-pressed", String(e.textContent === tab.label));
     for (const e of by("scales").children) e.setAttribute("aria-pressed", String((e.dataset.all === "1") === together));
@@ -146,7 +165,8 @@
     return svg;
   };
   const lines = (title, list) => {
-    if (!list || !list.length) return [];
+    list = (list || []).filter((l) => l.ratio > 0);
+    if (!list.length) return [];
     const ol = make("ol");
     for (const l of list) ol.append(make("li", "#" + l.index + "  " + short(l.ratio) + " ×"));
     return [make("h3", title), ol];
@@ -171,7 +191,7 @@
       card.append(make("h3", "Against the other model"));
       card.append(facts([
         ["", words[c[STATUS]]], ["difference ÷ size", c[STATUS] === "changed" ? percent(c[RELATIVE]) : null], ["numbers that changed", c[STATUS] === "changed" ? percent(c[PART]) : null],
-        ["rank of the difference", c[RANK] ? (c[RANK] >= 24 ? "24 or more" : "about " + short(c[RANK])) : null], ["largest difference", m.largest ? exact(m.largest) : null],
+        ["rank of the difference", c[RANK] ? (c[RANK] >= 24 ? "24 or more" : c[COUNTED] ? c[COUNTED] + " (effective " + c[RANK].toFixed(1) + ")" : "effective " + c[RANK].toFixed(1)) : null], ["largest difference", m.largest ? exact(m.largest) : null],
       ]));
     }
     card.append(...lines("Largest columns, by the median", m.columns), ...lines("Largest rows, by the median", m.rows));
@@ -233,7 +253,15 @@
     by("scales").append(b);
   }
   build();
+  // The card is below a map that has no room beside it.
+  const main = document.querySelector("main");
+  const placeCard = () => {
+    main.classList.remove("wide");
+    main.classList.toggle("wide", map.scrollWidth > map.clientWidth);
+  };
   paint();
+  placeCard();
+  window.addEventListener("resize", placeCard);
   const first = named.get((data.findings.find((f) => named.has(f.cell)) || {}).cell) || data.cells[0];
   if (first) choose(first, false);
   document.documentElement.dataset.ready = "1";

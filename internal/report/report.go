@@ -61,7 +61,8 @@ type Change struct {
 	Part     float64  `json:"part"` // of the numbers that are not equal
 	Largest  float64  `json:"largest"`
 	Cosine   *float64 `json:"cosine,omitempty"`
-	Rank     float64  `json:"rank,omitempty"` // of the difference; measure.MaxRank for that and above
+	Rank     float64  `json:"rank,omitempty"` // effective, of the difference; measure.MaxRank for that and above
+	Counted  int      `json:"counted_rank,omitempty"`
 }
 
 // Report is what is known of a model, and of another beside it.
@@ -198,7 +199,7 @@ func (r *Report) ranks(ctx context.Context, list []Tensor, add func(int64)) erro
 	}
 	ranks, err := measure.Ranks(ctx, ranked, add)
 	for k, c := range of {
-		c.Rank = ranks[k]
+		c.Rank, c.Counted = ranks[k].Effective, ranks[k].Counted
 	}
 	return err
 }

@@ -1,8 +1,10 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 )
 
 // sketched is how many columns a difference is multiplied by to find its rank.
@@ -11,11 +13,18 @@ const sketched = 32
 // MaxRank is the largest rank that a sketch can determine.
 const MaxRank = 24
 
-// Rank returns the effective rank of b - a, two matrices of rows of cols numbers: the
-// exponential of the entropy of the squares of its singular values. It is computed from a
-// sketch, the difference times 32 fixed columns of signs, so it is never above 32, and
-// above MaxRank it means only that the rank is larger. It is 0 if both are equal.
-func Rank(ctx context.Context, p Pair, cols int64, add func(int64)) (float64, error) {
+// DifferenceRank is the rank of the difference of two matrices, as a sketch shows it: the difference times 32 columns of
+// fixed signs.
+type DifferenceRank struct {
+	// Effective is the exponential of the entropy of the squares of the singular values. It is below the rank, the more
+	// so the more uneven they are; 0 if both matrices are equal, and MaxRank or more if the rank is larger.
+	Effective float64
+	// Counted is the number of singular values above the noise of rounding; 0 if no gap sets them apart.
+	Counted int
+}
+
+// Rank returns the rank of b - a, two matrices of rows of cols numbers.
+func Rank(ctx context.Context, p Pair, cols int64, add func(int64)) (DifferenceRank, error) {
 	r := newRun(ctx, add)
 	defer r.stop(nil)
 	return r.rank(p, cols)
@@ -27,19 +36,20 @@ type Ranked struct {
 	Cols int64
 }
 
-// Ranks is [Rank] of several pairs at a time, with MaxRank for all that is above.
-func Ranks(ctx context.Context, list []Ranked, add func(int64)) ([]float64, error) {
+// Ranks is [Rank] of several pairs at a time, with an effective rank of at most MaxRank.
+func Ranks(ctx context.Context, list []Ranked, add func(int64)) ([]DifferenceRank, error) {
 	r := newRun(ctx, add)
-	ranks := make([]float64, len(list))
+	ranks := make([]DifferenceRank, len(list))
 	err := r.each(len(list), func(i int) error {
 		rank, err := r.rank(list[i].Pair, list[i].Cols)
-		ranks[i] = min(rank, MaxRank)
+		rank.Effective = min(rank.Effective, MaxRank)
+		ranks[i] = rank
 		return err
 	})
 	return ranks, err
 }
 
-func (r *run) rank(p Pair, cols int64) (float64, error) {
+func (r *run) rank(p Pair, cols int64) (d DifferenceRank, err error) {
 	signs := signsOf(cols)
 	n := p.A.Size() / 4
 	rows := max(piece/cols, 1) * cols // whole rows
@@ -52,15 +62,15 @@ func (r *run) rank(p Pair, cols int64) (float64, error) {
 		take := min(rows, n-first)
 		x, err := r.read(p.A, &b.a, 4*first, 4*take)
 		if err != nil {
-			return 0, named(p.Name, err)
+			return d, named(p.Name, err)
 		}
 		y, err := r.read(p.B, &b.b, 4*first, 4*take)
 		if err != nil {
-			return 0, named(p.Name, err)
+			return d, named(p.Name, err)
 		}
 		for len(x) >= int(4*cols) {
 			if r.ctx.Err() != nil {
-				return 0, context.Cause(r.ctx)
+				return d, context.Cause(r.ctx)
 			}
 			var s [sketched]float64
 			for j := range cols {
@@ -90,7 +100,10 @@ func (r *run) rank(p Pair, cols int64) (float64, error) {
 			g[l][k] = g[k][l]
 		}
 	}
-	return entropyRank(eigenvalues(&g)), nil
+	squares := eigenvalues(&g)
+	d.Effective = entropyRank(squares)
+	d.Counted = countRank(squares, d.Effective)
+	return d, nil
 }
 
 // signsOf are random signs for each column, 32 in a word: the same on every machine.
@@ -123,6 +136,25 @@ func entropyRank(squares []float64) float64 {
 		}
 	}
 	return math.Exp(h)
+}
+
+// leastGap is how far squares of singular values are above the noise that follows them: noise itself has smaller gaps.
+const leastGap = 8
+
+// countRank returns how many squares come before the widest gap, 0 if none is wide.
+func countRank(squares []float64, effective float64) (rank int) {
+	sorted := slices.Clone(squares)
+	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
+	widest, least := float64(leastGap), 1e-13*sorted[0] // less is rounding of the sketch itself
+	for k := 1; k < MaxRank; k++ {
+		if float64(k) < effective-0.5 || sorted[k-1] <= least {
+			continue
+		}
+		if gap := sorted[k-1] / max(sorted[k], least); gap > widest {
+			widest, rank = gap, k
+		}
+	}
+	return rank
 }
 
 // eigenvalues computes the eigenvalues of a symmetric matrix by Jacobi's rotations.

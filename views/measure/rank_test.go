@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -18,25 +19,43 @@ func TestRank(t *testing.T) {
 	for i := range a {
 		a[i] = float32(random.NormFloat64())
 	}
-	for _, rank := range []int{0, 1, 4, 8, 200} {
+	for _, c := range []struct {
+		rank    int
+		decay   float64 // of each factor against the one before
+		rounded bool    // to BF16
+	}{{0, 1, false}, {1, 1, false}, {4, 1, false}, {8, 1, false}, {8, 0.7, false}, {8, 0.7, true}, {4, 1, true}, {16, 0.9, true}, {200, 1, false}, {200, 1, true}} {
+		rank := c.rank
 		b := slices.Clone(a)
+		size := 0.05
 		for range rank {
 			u, v := make([]float64, rows), make([]float64, cols)
 			for i := range u {
 				u[i] = random.NormFloat64()
 			}
 			for i := range v {
-				v[i] = 0.01 * random.NormFloat64()
+				v[i] = size * random.NormFloat64()
 			}
+			size *= c.decay
 			for i := range b {
 				b[i] += float32(u[i/cols] * v[i%cols])
 			}
 		}
-		got, err := Rank(context.Background(), Pair{A: floats(a), B: floats(b)}, cols, nil)
+		if c.rounded {
+			for _, list := range [][]float32{a, b} {
+				for i, v := range list {
+					list[i] = math.Float32frombits((math.Float32bits(v) + 0x8000) &^ 0xffff)
+				}
+			}
+		}
+		rankOf, err := Rank(context.Background(), Pair{A: floats(a), B: floats(b)}, cols, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if low, high := 0.8*float64(rank), 1.1*float64(rank); rank <= 8 && (got < low || got > high) || rank > 32 && got < MaxRank {
+		got := rankOf.Effective
+		if want := rank % 200; rankOf.Counted != want {
+			t.Errorf("%+v: %d are counted (effective %.1f)", c, rankOf.Counted, got)
+		}
+		if low, high := 0.8*float64(rank), 1.1*float64(rank); c.decay == 1 && rank <= 8 && (got < low || got > high) || rank > 32 && got < MaxRank {
 			t.Errorf("rank %d is found as %.2f", rank, got)
 		}
 	}
