@@ -7,15 +7,16 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// classRow is what `info --architectures --json` says of a class.
+// classRow is a class in the output of `info --architectures --json`.
 type classRow struct {
 	Class        string              `json:"class"`
 	Architecture string              `json:"architecture,omitempty"`
 	Made         map[string]bool     `json:"made"`
-	Reasons      map[string][]string `json:"reasons,omitempty"` // of what is not made, the columns
+	Reasons      map[string][]string `json:"reasons,omitempty"` // by unsupported column
 }
 
-// printArchitectures prints the classes of config.json, and what is made of their models.
+// printArchitectures prints the classes of config.json, and the supported conversions of
+// their models.
 func printArchitectures(w io.Writer, asJSON bool) error {
 	if asJSON {
 		rows := []classRow{}

@@ -27,10 +27,10 @@ var backends = map[string]func(o *mountOptions, t *tree.Tree, at string, opts fs
 	mounts.BackendNFS:  mountNFS,
 }
 
-// backendNames are those that --backend takes.
+// backendNames are the values of --backend.
 var backendNames = []string{mounts.BackendFUSE, mounts.BackendNFS}
 
-// defaultBackend is that of a system: macOS has FUSE only with an extension of its
+// defaultBackend is a system's default: macOS has FUSE only with an extension of its
 // kernel.
 func defaultBackend(goos string) string {
 	if goos == "darwin" {
@@ -69,7 +69,7 @@ func (o *mountOptions) checkBackend(extra []string) error {
 			what = "--" + f.Name + " is"
 		}
 	})
-	if o.takeover != "" && o.takeover != bySystemd { // a service says that whatever it serves
+	if o.takeover != "" && o.takeover != bySystemd { // a service reports that for every model
 		what = "--takeover is"
 	}
 	if what != "" {

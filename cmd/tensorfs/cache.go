@@ -181,8 +181,8 @@ func prune(s *cache.Store, o cache.PruneOptions) (swept, models cache.Swept, err
 	return swept, models, err
 }
 
-// shares says how much of a size remote files and converted models take where both
-// together keep what was used last.
+// shares returns how much of a size remote files and converted models get when together
+// they keep the most recently used.
 func shares(s *cache.Store, c *cache.Converted, limit int64) (ofFiles, ofModels int64, err error) {
 	list, err := s.List()
 	if err != nil {

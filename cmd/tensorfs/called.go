@@ -47,7 +47,7 @@ func tensorCalled(m *tensorfs.Model, name string) *tensorfs.Tensor {
 // spelled returns how files of Hugging Face and of GGUF may call a tensor.
 func spelled(canonical string) (list []string) {
 	parts := strings.Split(canonical, ".")
-	var numbers []string // those of a layer, and of an expert in it
+	var numbers []string // of a layer, and of an expert in it
 	places := []string{"{n}", "{e}"}
 	for i, p := range parts {
 		if p != "" && strings.Trim(p, "0123456789") == "" && len(numbers) < len(places) {

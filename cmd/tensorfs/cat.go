@@ -42,7 +42,7 @@ func (o *catOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	defer t.Model.Close()
 	e, err := tensorfs.Find(t.Root, path)
-	if shown, unquoted := strconv.Unquote(path); err != nil && unquoted == nil { // as ls prints what is not printable
+	if shown, unquoted := strconv.Unquote(path); err != nil && unquoted == nil { // unprintable paths, as ls prints them
 		path = strings.Trim(shown, "/")
 		e, err = tensorfs.Find(t.Root, path)
 	}
@@ -90,9 +90,9 @@ func (c *counter) add(b []byte) {
 	}
 }
 
-// verified writes a file of a model's tree, and fails where the bytes that came for it
-// are not right. Those of a whole file of the model are compared as they are written:
-// the cache may be too small to have all of them at the end.
+// verified writes a file of a model's tree, and fails if its fetched bytes are wrong. A
+// whole file of the model is compared while it is written, because the cache may be too
+// small to have all of it at the end.
 func (o *output) verified(m *tensorfs.Model, path string, d tensorfs.Data) error {
 	name, ok := strings.CutPrefix(path, "source/")
 	want, u := unverifiedSource(m, name)
@@ -178,7 +178,7 @@ func isText(f io.ReaderAt, size int64) bool {
 	b := make([]byte, min(size, 64<<10))
 	n, err := f.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
-		return true // so that writing it says what is wrong
+		return true // so that writing it reports what is wrong
 	}
 	for text := b[:n]; len(text) > 0; {
 		r, n := utf8.DecodeRune(text)

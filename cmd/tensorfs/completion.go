@@ -53,8 +53,8 @@ func (s system) completion() *cobra.Command {
 	return c
 }
 
-// argCompletions says what the arguments of a command are, in their order. The last
-// stands for all that follow; without any, nothing is offered.
+// argCompletions complete the arguments of a command, in order. The last one is for all
+// that follow; without any, nothing is offered.
 var argCompletions = map[string][]cobra.CompletionFunc{
 	"tensorfs":   {completeNamed, nothing},
 	"mount":      {completeModel, completeDirectory, nothing},
@@ -99,7 +99,7 @@ func completeDirectory(*cobra.Command, []string, string) ([]cobra.Completion, co
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// completeLibrary offers the stores, and folders where the word is none of these.
+// completeLibrary offers the stores, and folders if the word matches no store.
 func completeLibrary(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return offer(library.Stores, word), cobra.ShellCompDirectiveFilterDirs
 }
@@ -146,8 +146,7 @@ func asksForCompletion(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// offerMore offers names after what stands before them in a word, without those that are
-// taken.
+// offerMore offers names after their common prefix in a word, without names that are taken.
 func offerMore(names, taken []string, before, last string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
 	for _, name := range offer(names, last) {
 		if !slices.Contains(taken, name) {
@@ -157,13 +156,13 @@ func offerMore(names, taken []string, before, last string) (all []cobra.Completi
 	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeLog offers the system's logs, or files where the word is none of these.
+// completeLog offers the system's logs, or files if the word matches no log.
 func completeLog(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return offer(slices.Sorted(maps.Keys(logDevices)), word), cobra.ShellCompDirectiveDefault
 }
 
-// completeOptions completes the last of a list of options. A value is that of the flag
-// with the same name.
+// completeOptions completes the last of a list of options. A value is completed like the
+// flag of the same name.
 func completeOptions(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	before, last := word[:strings.LastIndexByte(word, ',')+1], word[strings.LastIndexByte(word, ',')+1:]
 	candidates := optionNames(c.Flags())

@@ -159,7 +159,7 @@ func treeOf(model string) (*tree.Tree, error) {
 	return m.Tree(), nil
 }
 
-// startingWith returns those of n sorted names that begin with a word.
+// startingWith returns the names in a sorted list that begin with a word.
 func startingWith(n int, name func(i int) string, word string) (names []string) {
 	for i := sort.Search(n, func(i int) bool { return name(i) >= word }); i < n && strings.HasPrefix(name(i), word); i++ {
 		names = append(names, name(i))
@@ -174,8 +174,8 @@ const (
 	manyNames = 5000
 )
 
-// step returns sorted names, or, where they are many, how they go on to the next
-// dot: layers.0., layers.1., output.weight.
+// step returns sorted names or, if they are many, their beginnings up to the next dot:
+// layers.0., layers.1., output.weight.
 func step(names []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if len(names) > fewNames {

@@ -25,15 +25,14 @@ import (
 // used. Everything before it is an error message.
 const ready = "\x00ready\n"
 
-// start runs this program again as the server, in a session of its own, and
-// waits until it is ready or has failed. Its standard error is a pipe to here
-// until then. However this process ends meanwhile, afterwards there is either a
-// working mount or none: on a signal it ends the server and waits until it has
-// ended, and a server that cannot say that it is ready unmounts.
+// start runs this program again as the server, in a session of its own, and waits until it
+// is ready or has failed. Its standard error is a pipe to here until then. However this
+// process ends, afterwards there is either a working mount or none: on a signal it ends the
+// server and waits for its end, and a server that cannot report that it is ready unmounts.
 //
-// Options that are flags of this command are passed as flags; extra holds the
-// others. The server has another working directory, so paths are absolute, and its
-// command line ends with the model and the mount point, for those who look with ps.
+// Options that are flags of this command are passed as flags; extra holds the rest. The
+// server has another working directory, so paths are absolute, and its command line ends
+// with the model and the mount point, to be seen in ps.
 func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra []string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -107,8 +106,8 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	return reported{errors.New(line)}
 }
 
-// hear returns what a server writes until it is ready or ends, and passes on what it
-// says that it waits for.
+// hear returns a server's messages until it is ready or ends, and passes on what it is
+// waiting for.
 func hear(r io.Reader, note func(text string)) (said []byte) {
 	const enough = 1 << 16
 	lines := bufio.NewReader(r)
@@ -137,8 +136,8 @@ func endOf(server *exec.Cmd, mountpoint string) error {
 	return err
 }
 
-// abandon ends a server that is not wanted any more and waits until it has
-// unmounted, or until the next signal says not to.
+// abandon ends an unwanted server and waits until it has unmounted, or until the next
+// signal forbids waiting.
 func abandon(server *exec.Cmd, mountpoint string, sig os.Signal, signals <-chan os.Signal) error {
 	ended := make(chan struct{})
 	go func() {
@@ -146,9 +145,9 @@ func abandon(server *exec.Cmd, mountpoint string, sig os.Signal, signals <-chan 
 		close(ended)
 	}()
 	for {
-		// The first signal unmounts, the next one detaches a mount that somebody
-		// has begun to use. They do no harm once the server has ended: its pid is
-		// ours until we have waited for it.
+		// The first signal unmounts, the next one detaches a mount that is in use by then.
+		// They do no harm once the server has ended: its pid is ours until we have waited
+		// for it.
 		_ = server.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:

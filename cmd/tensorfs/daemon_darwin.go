@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replace puts a file in the place of a standard one.
+// replace replaces a standard file.
 func replace(standard, f *os.File) error { return unix.Dup2(int(f.Fd()), int(standard.Fd())) }
 
 // unnamed returns a file of this text that is nowhere but in memory: a pipe, which must

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replace puts a file in the place of a standard one.
+// replace replaces a standard file.
 func replace(standard, f *os.File) error { return unix.Dup3(int(f.Fd()), int(standard.Fd()), 0) }
 
 // unnamed returns a file of this text that is nowhere but in memory.
@@ -51,8 +51,8 @@ func startConfined(server *exec.Cmd) error {
 	}
 	started := make(chan error)
 	go func() {
-		// The flag belongs to a thread, and a child inherits that of the thread
-		// which starts it. The thread is not unlocked: it ends with this goroutine.
+		// The flag belongs to a thread, and a child inherits it from the thread that starts
+		// it. The thread is not unlocked: it ends with this goroutine.
 		runtime.LockOSThread()
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			started <- fmt.Errorf("no_new_privs: %w", err)

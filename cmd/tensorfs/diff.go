@@ -31,7 +31,7 @@ func (s system) diff() *cobra.Command {
 	return c
 }
 
-// run compares, and returns an error that says how the command ends.
+// run compares, and returns an error that determines the exit status.
 func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("tolerance") && !(o.tolerance > 0 && o.tolerance <= 1) {
 		return usageError{fmt.Errorf("--tolerance %v: want a number above 0 and at most 1", o.tolerance)}
@@ -114,8 +114,8 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	return &diffReport{a: x, b: y, config: config, notes: models.Notes, results: results, ranks: ranks}, nil
 }
 
-// mostRanked bounds the numbers whose differences are looked at for their rank, which takes
-// longer than comparing them: those of the matrices that differ most come first.
+// mostRanked bounds the numbers whose differences get a rank, which takes longer than
+// comparing them: matrices that differ most come first.
 const mostRanked = 1 << 28
 
 // ranks finds the ranks of the differences of matrices that are different.
@@ -180,7 +180,7 @@ func (r *diffReport) equal() bool {
 	return !slices.ContainsFunc(r.results, func(x compare.Result) bool { return x.Status != compare.Equal })
 }
 
-// configDiff is a field that differs; a value is nil where a model does not say.
+// configDiff is a field that differs; a value is nil if a model lacks it.
 type configDiff struct {
 	Name string          `json:"name"`
 	A    json.RawMessage `json:"a"`
@@ -194,9 +194,9 @@ var (
 	ropeFields  = []string{"rope_scaling_type", "rope_scaling_factor", "rope_orig_ctx"}
 )
 
-// diffConfig returns the fields that differ: the architecture, then those of the
-// schema. Where both models have rotary factors as tensors, which are compared, a field
-// about them that only one model says is no difference.
+// diffConfig returns the fields that differ: the architecture, then the schema's. If both
+// models have rotary factors as tensors, which are compared, a field about them in only one
+// model is not a difference.
 func diffConfig(a, b *tensorfs.Model, ropeCompared bool) []configDiff {
 	list := []configDiff{}
 	fields := func(m *tensorfs.Model) []tensorfs.Field {
@@ -245,7 +245,7 @@ type diffModel struct {
 	Layout       string `json:"layout"`
 }
 
-// diffTensor is one name. Figures are absent where no numbers were compared.
+// diffTensor is one name. Figures are absent if no numbers were compared.
 type diffTensor struct {
 	Name      string         `json:"name"`
 	Status    compare.Status `json:"status"`

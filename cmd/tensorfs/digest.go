@@ -17,11 +17,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// digest is what a store says of a file's bytes: "sha256:HEX" or "git:HEX", "" where
-// it says nothing.
+// digest is a store's digest of a file: "sha256:HEX" or "git:HEX", "" if it has none.
 type digest string
 
-// digestOf returns what its store says of a file by the file's name.
+// digestOf returns a store's digest of a file, from the file's name.
 func digestOf(path string) digest { return digest(source.StoredDigest(path)) }
 
 // maxRecord bounds the record of a download, of some 130 bytes.
@@ -64,7 +63,7 @@ func (want digest) of(ctx context.Context, d tensorfs.Data, read func(n int64)) 
 	return sum(), err
 }
 
-// hash returns what hashes a file of that size, and then says its digest.
+// hash returns a hash for a file of that size, and a function that returns its digest.
 func (want digest) hash(size int64) (h hash.Hash, sum func() digest) {
 	kind, _, _ := strings.Cut(string(want), ":")
 	h, _ = cache.NewHash(string(want), size) // it was parsed

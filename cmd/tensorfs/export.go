@@ -48,7 +48,7 @@ type exportReport struct {
 	Directory string `json:"directory"`
 	Files     int    `json:"files"`   // that there are now
 	Bytes     int64  `json:"bytes"`   // of these
-	Written   int    `json:"written"` // by this command; the others were there
+	Written   int    `json:"written"` // by this command; the rest existed
 	Links     int    `json:"links"`   // that were selected and left out
 	// Unverified is what of the model was not compared with its digest.
 	Unverified *unverified `json:"unverified,omitempty"`
@@ -230,7 +230,7 @@ func changesFact(list []convert.Change) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// sourceFacts are those of the files of a model. called comes before the name of each.
+// sourceFacts are the facts about a model's files. called comes before the name of each.
 func sourceFacts(m *tensorfs.Model, called string) (facts []export.Fact, never []os.FileInfo, err error) {
 	for _, s := range m.Sources {
 		if !s.Local() { // its version is part of the model's name, or of these

@@ -29,7 +29,7 @@ type exportPattern struct {
 	links int
 }
 
-// indexName is the file whose presence says that the rest is complete.
+// indexName is the file whose presence means that the rest is complete.
 const indexName = "index.json"
 
 func newSelection(texts []string) (*selection, error) {
@@ -98,7 +98,7 @@ func isView(t *tree.Tree, dir string) bool {
 	return slices.ContainsFunc(t.Views, func(v views.Built) bool { return v.Name == dir })
 }
 
-// problem says why a pattern does not select what its author wants.
+// problem explains why a pattern does not select what its author wants.
 func (p *exportPattern) problem(t *tree.Tree, model string) error {
 	shown := tensorfs.Printable(p.text)
 	switch {

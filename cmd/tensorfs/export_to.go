@@ -59,8 +59,9 @@ func (to *exportTo) arguments(_ *cobra.Command, args []string) error {
 	return err
 }
 
-// settle finds out the model's name in a store and the model. The name is the flag's value. Some write it by --as in place of that, in
-// any order, or leave it out because the model has a name already; then the flag has taken the model for its value, or --as.
+// settle determines the model's name in a store and the model. The name is the flag's
+// value. Some users write it with --as instead, in any order, or leave it out because the
+// model has a name already; then the flag has taken the model for its value, or --as.
 func (to *exportTo) settle(store int, args []string) (name, model string, err error) {
 	s := toStores[store]
 	name = *s.asked(to)
@@ -214,7 +215,7 @@ func confirmFiles(ctx context.Context, m *tensorfs.Model, digests []string) (*un
 	return left, nil
 }
 
-// failed says what to do about an error.
+// failed adds what to do to an error.
 func (s *toStore) failed(ctx context.Context, err error) error {
 	switch {
 	case s.o.remote.wrong() != nil:
@@ -232,7 +233,7 @@ func (s *toStore) failed(ctx context.Context, err error) error {
 	return exportAdvice(err)
 }
 
-// print says what was written.
+// print reports what was written.
 func (s *toStore) print(cmd *cobra.Command, r *stores.Report, left *unverified) error {
 	if s.o.json {
 		return printJSON(cmd.OutOrStdout(), exportToReport{s.dir, s.name, r.Path, r.Files, r.Chat, s.note, left})
@@ -325,7 +326,7 @@ func repositoryOf(model string) string {
 	return ""
 }
 
-// publisherOf is the name of a model that has none in LM Studio, of where it is.
+// publisherOf derives a publisher in LM Studio from the place of a model without one.
 func publisherOf(model string) string {
 	if own := repositoryOf(model); own != "" {
 		return own

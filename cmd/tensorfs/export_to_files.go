@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/stores"
 )
 
-// files are those of a directory of whole models.
+// files are the files of a directory of whole models.
 func (s *toStore) files(kind string) ([]export.File, error) {
 	files, err := wholeFiles(s.tree, kind)
 	if err != nil {
@@ -39,8 +39,8 @@ func (s *toStore) files(kind string) ([]export.File, error) {
 	return list, nil
 }
 
-// gguf returns the files of gguf/, the language model first and then its vision tower, which
-// stands beside some models and is not in gguf/: it is called as if it were.
+// gguf returns the files of gguf/, the language model first and then its vision tower. A
+// tower that is beside the model, and not in gguf/, gets the name that it would have there.
 func (s *toStore) gguf() ([]export.File, error) {
 	files, err := s.files("gguf")
 	if err != nil {

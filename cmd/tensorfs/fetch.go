@@ -56,7 +56,7 @@ type farFile interface {
 	Verify(ctx context.Context, came func(n int64)) error
 }
 
-// farFiles returns those of a model.
+// farFiles returns a model's remote files.
 func farFiles(m *tensorfs.Model) (list []farFile, err error) {
 	for i := range m.Sources {
 		if m.Sources[i].Local() {
@@ -73,8 +73,8 @@ func farFiles(m *tensorfs.Model) (list []farFile, err error) {
 	return list, nil
 }
 
-// fetched is how many files are fetched at the same time: each comes in several
-// parts, small ones in one.
+// fetched is how many files are fetched concurrently: each comes in several parts, small
+// ones in one.
 const fetched = 4
 
 func (o *fetchOptions) run(cmd *cobra.Command, args []string) error {
@@ -199,7 +199,7 @@ func storedOf(list []farFile) (n int64) {
 	return n
 }
 
-// noRoom says why a cache did not keep all that came, and what to do.
+// noRoom explains why a cache did not keep everything, and what to do.
 func noRoom(c *remote.Client) string {
 	dir := tensorfs.Printable(c.CacheDir())
 	if limit, full := c.CacheRoom(); !full {
@@ -208,7 +208,7 @@ func noRoom(c *remote.Client) string {
 	return fmt.Sprintf("the disk of the cache %s is full; make room on it, or name a directory on another with --cache", dir)
 }
 
-// fetchFiles brings in files, several at the same time, until one fails.
+// fetchFiles fetches files, several concurrently, until one fails.
 func fetchFiles(ctx context.Context, list []farFile, came func(n int64)) error {
 	return parallel.Each(ctx, fetched, len(list), func(ctx context.Context, i int) error { return list[i].Verify(ctx, came) })
 }

@@ -10,8 +10,8 @@ import (
 // flagGroup is flags that help and manual list under a title of their own.
 type flagGroup struct{ title, names string }
 
-// flagGroups has a place for each flag that several commands have, for all of mount and
-// for those of info that belong together. Others are a command's own, and come first.
+// flagGroups places each flag that several commands have, all flags of mount and the
+// related ones of info. Other flags are a command's own, and come first.
 var flagGroups = []flagGroup{
 	{"What is shown", "views lora set unset dequantise mmproj i2s follow-links"},
 	{"Types in gguf/", "gguf-type pure tensor-type imatrix requantise"},
@@ -22,8 +22,8 @@ var flagGroups = []flagGroup{
 	{"Models on other machines", "offline remote cache cache-size timeout download plain-http"},
 }
 
-// grouped returns the flags of a command as they are listed: its own, without a title,
-// and then those of each group that it has any of.
+// grouped returns the flags of a command as they are listed: its own, without a title, and
+// then each group that it has flags of.
 func grouped(all *pflag.FlagSet) (titles []string, sets []*pflag.FlagSet) {
 	titles = []string{""}
 	for _, g := range flagGroups {

@@ -18,7 +18,7 @@ import (
 // Marks of flags.
 const (
 	markOption = "option" // also an option of -o and fstab, there with _ for -
-	markFUSE   = "fuse"   // --backend fuse alone has it
+	markFUSE   = "fuse"   // only for --backend fuse
 	markRemote = "remote" // help names it, and describes it in the text about models on other machines
 	markHidden = "hidden" // not for people
 	markServer = "server" // no option, because it may be given often: the server of a mount gets it all the same
@@ -32,11 +32,11 @@ const marksKey = "marks"
 // rowKey is the annotation of a flag that has the index of its row in flagTable.
 const rowKey = "row"
 
-// flagRow says all about a flag that help, manual, completion and messages have.
+// flagRow has everything about a flag for help, manual, completion and messages.
 type flagRow struct {
 	page   string // the command that the row is for, "" for all that have a flag of this name
 	name   string // and, after a comma, its short form
-	marks  string // see above; before them the system, where the row is for one alone
+	marks  string // see above; before them the system, if the row is only for one
 	values cobra.CompletionFunc
 	help   string // with the name of its value in back quotes
 }
@@ -49,14 +49,14 @@ var flagTable = []flagRow{
 		"(default: as stored, or the smallest that is exact)"},
 	{"", "pure", markOption, nil, "with --gguf-type, that type for all weights"},
 	{"", "tensor-type", markServer, nil, "with --gguf-type, another type for weights whose name in gguf/ the pattern finds: `REGEX=TYPE`, as often as needed"},
-	{"", "imatrix", markOption, nil, "with --gguf-type, `FILE` of llama-imatrix that says how much each column of a weight counts"},
+	{"", "imatrix", markOption, nil, "with --gguf-type, `FILE` of llama-imatrix that weighs the columns of each tensor"},
 	{"", "requantise", markOption, nil, "with --gguf-type or --mlx-bits, quantise again what is quantised already"},
 	{"", "dequantise", markOption, nil, "plain numbers in hf/ and mlx/ of a model that another program packed, such as GPTQ, AWQ or FP8 (default: as stored)"},
 	{"", "mlx-bits", markOption, oneOf([]string{"2", "3", "4", "5", "6", "8"}), "`BITS` of the weights in mlx/, as mlx_lm.convert quantises them (default: as stored)"},
 	{"", "mlx-group", markOption, oneOf([]string{"32", "64", "128"}), "with --mlx-bits, how many weights have a scale (default 64)"},
 	{"", "mlx-mode", markOption, oneOf(mlxModes), "how weights in mlx/ are quantised: affine, mxfp4, mxfp8 or nvfp4"},
 	{"", "mlx-recipe", markOption, oneOf(convert.RecipeNames()), "more bits for some weights in mlx/, as mlx_lm.convert's recipe of this `NAME`, such as mixed_4_6"},
-	{"", "mlx-device", markOption, oneOf(convert.MLXDevices), "with --mlx-bits, whose bytes: those of MLX on a gpu (default) or on a cpu, which differ in some roundings"},
+	{"", "mlx-device", markOption, oneOf(convert.MLXDevices), "with --mlx-bits, write what MLX writes on a gpu (default) or on a cpu, which differ in some roundings"},
 	{"", "set", markOption, nil, "change a key of gguf/: `KEY=VALUE`, KEY=@FILE, or KEY=TYPE:VALUE for a new one; the chat template (tokenizer.chat_template) also in hf/ and mlx/; as often as needed"},
 	{"", "unset", markOption, nil, "leave a `KEY` of gguf/ out, as often as needed"},
 	{"", "mmproj", markOption, nil, "`FILE` with the vision tower of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},
@@ -79,7 +79,7 @@ var flagTable = []flagRow{
 	{"", "option,o", "darwin", completeOptions, "mount `OPTIONS`, separated by commas"},
 	{"", "allow-other", "linux option", nil, "let other users use the mount (unless root, needs user_allow_other in /etc/fuse.conf)"},
 	{"", "allow-other", "darwin option", nil, "let other users use the mount (macFUSE asks for an administrator)"},
-	{"", "no-passthrough", "linux option fuse", nil, "answer all reads in the server; root's kernel reads large files by itself otherwise"},
+	{"", "no-passthrough", "linux option fuse", nil, "answer all reads in the server; otherwise root's kernel reads large files itself"},
 	{"", "takeover", "linux option", nil, "outlive this server: the mount is left with the keeper at `SOCKET`, or with systemd; takes over what is there"},
 	{"", "secrets", markServer, nil, "named pipe (`PIPE`) that gives tokens and keys for models on other machines: a JSON object a line, see help remote"},
 	{"", "read-ahead", "linux option fuse", nil, "the kernel's read-ahead in `KIB` (root; default 1024)"},
@@ -88,8 +88,8 @@ var flagTable = []flagRow{
 	{"", "no-mkdir", markOption, nil, "fail if MOUNTPOINT does not exist, instead of making it"},
 	{"mount", "as", markOption, oneOf(library.Forms), "show libraries as a program wants to find models: `FORM` gguf (NAME.gguf: llama-server --models-dir), lmstudio or hf (ORG/NAME directories)"},
 	{"", "max-open", markOption, nil, "of a library, how many models may be open at a time"},
-	{"", "idle", markOption, nil, "of a library, how long a model stays open that nobody asks for"},
-	{"", "log", "linux option", completeLog, "where the server's messages go: syslog, journal or a `FILE` (default: syslog where there is one)"},
+	{"", "idle", markOption, nil, "how long an unused model of a library stays open"},
+	{"", "log", "linux option", completeLog, "where the server's messages go: syslog, journal or a `FILE` (default: syslog if there is one)"},
 	{"", "log", "darwin option", completeLog, "where the server's messages go: syslog or a `FILE` (default: syslog)"},
 	{"", "warm", markOption, oneOf(append([]string{tree.WarmAll}, allViews...)), "read the model, or what `VIEW` needs of it, into memory once it is mounted"},
 	{"", "as-server", markHidden, nil, ""},
@@ -101,24 +101,24 @@ var flagTable = []flagRow{
 
 	// of single commands
 	{"keep", "socket", "", nil, "path of the `SOCKET` that servers name with --takeover"},
-	{"umount", "all,a", "", nil, "unmount all mounts but those of other users"},
-	{"umount", "lazy,l", "linux", nil, "detach now, even if somebody uses it or its server hangs; users are served until they are done"},
-	{"umount", "lazy,l", "darwin", nil, "unmount by force, even if somebody uses it or its server hangs; what they have open fails"},
+	{"umount", "all,a", "", nil, "unmount all mounts except other users'"},
+	{"umount", "lazy,l", "linux", nil, "detach now, even if it is in use or its server hangs; users are served until they are done"},
+	{"umount", "lazy,l", "darwin", nil, "unmount by force, even if it is in use or its server hangs; open files fail"},
 	{"ls", "long,l", "", nil, "print bytes, dtype and shape before the path"},
 	{"ls", "human-readable,h", "", nil, "with -l, print sizes as 1.5 MiB"},
 	{"ls", "help", "", nil, "help for ls"},    // cobra's own would take -h
 	{"ls", "all,a", markHidden, nil, ""},      // fingers type ls -la, and nothing is hidden
 	{"tensorfs", "json", markHidden, nil, ""}, // for info
 	{"tensorfs", "version,V", "", nil, "print the version"},
-	{"cat", "force,f", "", nil, "write to a terminal even what is not text"},
+	{"cat", "force,f", "", nil, "write even binary data to a terminal"},
 	{"export", "jobs,j", "", nothing, "`NUMBER` of workers (default: one per processor, at most 4)"},
 	{"export", "force", "", nil, "replace an earlier export of something else, and files with other content"},
 	{"export", "to-ollama", "", nothing, "write gguf/ into Ollama's store, as the model `NAME[:TAG]`"},
 	{"export", "to-lmstudio", "", nothing, "write gguf/ into LM Studio's folder, as the model `PUBLISHER/NAME`"},
 	{"export", "to-hf-cache", "", nothing, "write hf/ into the Hugging Face cache, as the model `ORG/NAME`; hf:ORG/NAME itself as it is on the Hub"},
 	{"export", "as", markHidden, nothing, ""}, // the name that --to-... takes
-	{"export", "copy", "", nil, "with --to-..., never make a file of the model the store's file too (default: where it cannot be cloned)"},
-	{"info", "architectures", "", nil, "print the classes of config.json, and what is made of models of each: gguf, hf, mlx, vision"},
+	{"export", "copy", "", nil, "with --to-..., never make a file of the model the store's file too (default: if it cannot be cloned)"},
+	{"info", "architectures", "", nil, "print the classes of config.json, and the conversions of each: gguf, hf, mlx, vision"},
 	{"info", "metadata", "", nil, "print the keys that `GLOB` matches (all without it), their types and short values: --metadata='general.*'"},
 	{"info", "context", "", nothing, "count the memory that llama.cpp takes for so many `TOKENS`, such as 32k (max: as many as the model was trained with)"},
 	{"info", "parallel", "", nothing, "with --context, the `NUMBER` of sequences that share its tokens (default 1)"},
@@ -136,7 +136,7 @@ var flagTable = []flagRow{
 	{"report", "force", "", nil, "replace a file that exists"},
 	{"verify", "manifest", "", nil, "write a list of SHA-256 digests as sha256sum does"},
 	{"verify", "check", "", nil, "compare with such a list"},
-	{"verify", "in", "", listOf(allViews), "the directories `DIR,...` of the tree to list or to compare (default: raw, or those that the list names)"},
+	{"verify", "in", "", listOf(allViews), "the directories `DIR,...` of the tree to list or to compare (default: raw, or the list's)"},
 	{"diff", "all", "", nil, fmt.Sprintf("list all tensors that are not equal (default: the %d worst)", diffLines)},
 	{"diff", "tolerance", "", nil, "how far close values may be apart, as a part `T` of the greatest (default: by type)"},
 	{"cache-prune", "all", "", nil, "remove all files that are not in use"},
@@ -169,8 +169,8 @@ var flagTable = []flagRow{
 // both.
 var exclusive = [][2]string{{"offline", "remote"}, {"offline", "download"}, {"manifest", "check"}, {"manifest", "json"}, {"long", "json"}, {"all", "size"}}
 
-// flags are those of a command, by name: where their values go, which are there
-// before.
+// flags are a command's flags, by name, with the variables for their values, which hold the
+// defaults.
 type flags map[string]any
 
 // define adds flags to a command. page is "" where other commands have them too.

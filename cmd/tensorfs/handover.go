@@ -33,9 +33,9 @@ var (
 	handedPrefixes = []string{"AWS_"}
 )
 
-// serverLine returns the command line of a server and its standard input, nil for none:
-// the name of a model on another machine is handed over there. The line begins with
-// the program's own name, because that of a copy may be mount.tensorfs.
+// serverLine returns the command line of a server and its standard input, which may be nil:
+// the name of a remote model is passed there. The line begins with the program's own name,
+// because a copy's may be mount.tensorfs.
 func (o *mountOptions) serverLine(command, kind, model, mountpoint string, extra []string) (args []string, stdin *os.File, err error) {
 	args = []string{"tensorfs", command}
 	if kind != "" {
@@ -116,8 +116,8 @@ func (o *mountOptions) becomeServer(command, kind, model, mountpoint string, ext
 // maxHanded bounds it: the kernel bounds each variable to 128 KiB.
 const maxHanded = 8 << 20
 
-// takeOver reads what was handed over, sets the variables for this process alone, and
-// leaves nothing of it to be read.
+// takeOver reads what was handed over, sets the variables only for this process, and leaves
+// nothing of it readable.
 func takeOver(stdin *os.File) (model string, adapters []string, err error) {
 	var h handed
 	if err := json.NewDecoder(io.LimitReader(stdin, maxHanded)).Decode(&h); err != nil {

@@ -36,7 +36,7 @@ func layOutHelp(root *cobra.Command) {
 	root.SetHelpTemplate(ifCommand + usage[:at] + "\n\n" + end + "{{or (long .) .Short | trimTrailingWhitespaces}}\n" + ifCommand + usage[at:] + end)
 }
 
-// flagUsages describes flags: those for models on other machines, or all others, in groups.
+// flagUsages describes flags: the flags for remote models, or all others, in groups.
 func flagUsages(all *pflag.FlagSet, remote bool) string {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.SortFlags = all.SortFlags

@@ -53,7 +53,7 @@ type typeShare struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// viewCount says how much of a model a view shows.
+// viewCount is how much of a model a view shows.
 type viewCount struct {
 	Name    string `json:"name"`
 	Files   int    `json:"files"`
@@ -61,12 +61,12 @@ type viewCount struct {
 	LeftOut int    `json:"left_out"` // of them, what the model has
 }
 
-// memoryNeed is what the weights take, in bytes, and all else where it is asked for.
+// memoryNeed is what the weights take, in bytes, and everything else on request.
 type memoryNeed struct {
 	Stored int64  `json:"stored"`
-	F16    *int64 `json:"f16,omitempty"` // nil where the parameters are not known
+	F16    *int64 `json:"f16,omitempty"` // nil if the parameters are not known
 
-	*memory.Need // with a context in llama.cpp, nil where nobody asks
+	*memory.Need // with a context in llama.cpp, only on request
 }
 
 type modelInfo struct {
@@ -79,7 +79,7 @@ type modelInfo struct {
 	Layout        string          `json:"layout"`
 	Tensors       int             `json:"tensors"`
 	Elements      int64           `json:"elements"`
-	Parameters    *int64          `json:"parameters,omitempty"` // nil where codes are not decoded
+	Parameters    *int64          `json:"parameters,omitempty"` // nil if codes are not decoded
 	Quant         string          `json:"quant,omitempty"`
 	BitsPerWeight *float64        `json:"bits_per_weight,omitempty"`
 	Bytes         int64           `json:"bytes"`
@@ -127,7 +127,7 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 		switch {
 		case err != nil && len(args) == 1:
 			return err
-		case err != nil: // the others are described all the same
+		case err != nil: // the remaining models are still described
 			failed = true
 			printError(cmd.ErrOrStderr(), err, args)
 		default:
@@ -190,7 +190,7 @@ func (o *infoOptions) one(stdout io.Writer, name string, below, several bool) (w
 	return nil, (&infoScreen{info: info, memory: need, config: t.Model.Config, width: max(term.Width(stdout), 60)}).print(stdout)
 }
 
-// describe says all about a model, which the user named so.
+// describe collects everything about a model, by the user's name for it.
 func describe(t *tree.Tree, named string) *modelInfo {
 	m := t.Model
 	info := describeModel(m, named)
@@ -214,7 +214,7 @@ func describe(t *tree.Tree, named string) *modelInfo {
 	return info
 }
 
-// describeModel says about a model what does not take its tree.
+// describeModel collects the facts about a model that do not need its tree.
 func describeModel(m *tensorfs.Model, named string) *modelInfo {
 	info := &modelInfo{
 		Name: nameOf(m, named), Model: named, Path: m.Path, Revision: revisionOf(m), Format: m.Format, Architecture: m.Architecture, Layout: m.Layout,
@@ -276,13 +276,13 @@ func storedType(t *tensorfs.Tensor) string {
 // stored matches the name of a model in a store, as opposed to a path.
 var stored = regexp.MustCompile(`^[a-z][a-z0-9]+:`)
 
-// nameOf returns the model's name: the one that it gives itself, or the one by which
-// the user asked for it, or that of its file or directory.
+// nameOf returns the model's name: its own, the user's name for it, or the name of its file
+// or directory.
 func nameOf(m *tensorfs.Model, named string) string {
 	if s, ok := m.Meta("general.name").(string); ok && strings.TrimSpace(s) != "" {
 		return s
 	}
-	// A relative or absolute path says only where somebody trained it.
+	// A relative or absolute path only tells where it was trained.
 	if s, ok := m.Meta("config._name_or_path").(string); ok && s != "" && !strings.HasPrefix(s, ".") && strings.Count(s, "/") < 2 && !filepath.IsAbs(s) {
 		return s
 	}
@@ -314,8 +314,8 @@ func revisionOf(m *tensorfs.Model) string {
 	return ""
 }
 
-// partAfter returns what follows a text in a path up to the next slash, where the text
-// begins at a slash; "" where it is not there.
+// partAfter returns the part of a path after a text up to the next slash, if the text
+// begins at a slash; otherwise "".
 func partAfter(path, text string) string {
 	_, rest, _ := strings.Cut(filepath.ToSlash(path), "/"+text)
 	rest, _, _ = strings.Cut(rest, "/")

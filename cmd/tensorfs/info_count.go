@@ -27,7 +27,7 @@ func (info *modelInfo) countParameters(m *tensorfs.Model) {
 		switch t := m.Tensors[i].Stored(); {
 		case t.Owner != "":
 			bytes += t.Data.Size()
-		case t.Opaque != "" && m.Layout == "hf": // GGUF's shapes are those of the numbers, whatever the type
+		case t.Opaque != "" && m.Layout == "hf": // GGUF's shapes count numbers, for every type
 			info.packed++
 		case isParameters(t):
 			n, _ := tensorfs.Elements(t.Numbers())
@@ -54,9 +54,9 @@ func (info *modelInfo) countParameters(m *tensorfs.Model) {
 // quantLabel is the metadata's key for the scheme of a config.json in a few words.
 const quantLabel = "tensorfs.quantization"
 
-// quantOf names how a model is quantised, or the type that it has if it is not: what
-// a GGUF file says where its tensors agree, the scheme of a config.json, or the type
-// that most parameters have. by counts them by type.
+// quantOf names how a model is quantised, or its type if it is not: a GGUF file's own name
+// if its tensors agree, the scheme of a config.json, or the type of most parameters. by
+// counts them by type.
 func quantOf(m *tensorfs.Model, by map[string]int64) string {
 	types := slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(cmp.Compare(by[b], by[a]), strings.Compare(a, b)) })
 	mostly := ""
@@ -81,8 +81,8 @@ func quantOf(m *tensorfs.Model, by map[string]int64) string {
 	return mostly
 }
 
-// count prints a number in digits, and before them with a unit of powers of 1000
-// where it has many: "8.03 B (8,030,261,248)".
+// count prints a number in digits, and many digits with a unit of powers of 1000 before
+// them: "8.03 B (8,030,261,248)".
 func count(n int64) string {
 	digits := fmt.Sprint(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -94,8 +94,7 @@ func count(n int64) string {
 	return about(n) + " (" + digits + ")"
 }
 
-// about prints a number with a unit of powers of 1000 where it has many digits:
-// "8.03 B".
+// about prints a number, and many digits only in a unit of powers of 1000: "8.03 B".
 func about(n int64) string {
 	if n < 1e6 {
 		return fmt.Sprint(n)

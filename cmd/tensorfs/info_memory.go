@@ -91,7 +91,7 @@ func (f *memoryFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// memoryShown is what the screen says of a context.
+// memoryShown is the screen's part about a context.
 type memoryShown struct {
 	*memory.Need
 	options  memory.Options
@@ -127,8 +127,8 @@ func headerIn(file tensorfs.Data) (*memory.Header, error) {
 	return h, nil
 }
 
-// of counts what a model takes, nil where nobody asks, and for a screen also what it would take with
-// other options: JSON has one answer.
+// of counts what a model takes, nil unless requested, and for a screen also what it would
+// take with other options: JSON has one answer.
 func (f *memoryFlags) of(t *tree.Tree, screen bool) (*memoryShown, error) {
 	if !f.asked {
 		return nil, nil

@@ -19,10 +19,10 @@ const (
 	warningLines = 8 // of all
 )
 
-// infoScreen prints what info says to people.
+// infoScreen prints info for people.
 type infoScreen struct {
 	info   *modelInfo
-	memory *memoryShown // nil where nobody asks
+	memory *memoryShown // only on request
 	config []tensorfs.Field
 	width  int // of the lines
 	out    *bufio.Writer
@@ -69,7 +69,7 @@ func plural[T int | int64](n T, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// identity says what the model is and how large.
+// identity prints the model's kind and size.
 func (s *infoScreen) identity() {
 	info := s.info
 	s.line("name", info.Name)
@@ -119,8 +119,7 @@ func (s *infoScreen) line(key, text string) {
 	fmt.Fprintf(s.out, "%-*s%s\n", keyWidth, key, s.shown(text))
 }
 
-// said returns a field of the config as text: "" where the model does not say it,
-// or says that it has none.
+// said returns a field of the config as text: "" if the model lacks it, or it is 0.
 func (s *infoScreen) said(name string) string {
 	at := slices.IndexFunc(s.config, func(f tensorfs.Field) bool { return f.Name == name })
 	if at < 0 || s.config[at].Assumed || s.config[at].Value == int64(0) {
@@ -133,8 +132,8 @@ func (s *infoScreen) said(name string) string {
 	return text
 }
 
-// infoRows are the rows of the model's dimensions: each is there where the model
-// says the field, and is followed by what it says of others, as formats and fields.
+// infoRows are the rows of the model's dimensions: each is printed if the model has the
+// field, followed by related fields, as formats and fields.
 var infoRows = []struct {
 	key, field string
 	more       [][2]string
@@ -146,7 +145,7 @@ var infoRows = []struct {
 	{"vocabulary", "vocab_size", nil},
 }
 
-// dimensions prints what the model says of its config.
+// dimensions prints the model's config.
 func (s *infoScreen) dimensions() {
 	for _, r := range infoRows {
 		text := s.said(r.field)
@@ -165,7 +164,7 @@ func (s *infoScreen) dimensions() {
 	}
 }
 
-// barWidth is the width of a bar that stands for all bytes.
+// barWidth is the width of a bar for all bytes.
 const barWidth = 16
 
 func (s *infoScreen) types() {
@@ -189,8 +188,8 @@ func (s *infoScreen) types() {
 	}
 }
 
-// views prints the views, those with equal numbers in one line, and the directories
-// of whole models.
+// views prints the views, views with equal numbers in one line, and the directories of
+// whole models.
 func (s *infoScreen) views() {
 	fmt.Fprintln(s.out)
 	key, why := "views", " (see index.json)"

@@ -19,13 +19,13 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
-// wholeInfo says what a directory of whole-model files has.
+// wholeInfo describes a directory of whole-model files.
 type wholeInfo struct {
 	Name  string
 	Files *convert.Files
 }
 
-// MarshalJSON returns what tensorfs.json says, and the directory's name.
+// MarshalJSON returns the content of tensorfs.json, and the directory's name.
 func (w wholeInfo) MarshalJSON() ([]byte, error) {
 	name, err := json.Marshal(w.Name)
 	if err != nil {
@@ -41,7 +41,7 @@ func describeWhole(t *tree.Tree) (all []wholeInfo) {
 	return all
 }
 
-// line says it in a line: "model.gguf, 1.2 GiB, exact (226 Q4_1, 65 F32)".
+// line describes it in a line: "model.gguf, 1.2 GiB, exact (226 Q4_1, 65 F32)".
 func (w wholeInfo) line() string {
 	f := w.Files
 	if f.Reason != "" {

@@ -39,12 +39,13 @@ func (o *mountOptions) absolutePaths() error {
 	return nil
 }
 
-// treeVersion is another number after the same model began to have other names or other bytes: another version of
-// tensorfs takes a mount over only from one with the same number. TestTreeVersion says when.
+// treeVersion changes whenever the same model gets other names or other bytes: another
+// version of tensorfs takes a mount over only if its number is the same. TestTreeVersion
+// detects that.
 const treeVersion = 1
 
-// identity sums up what the names and bytes of a tree follow from. It differs where a file of the model was touched,
-// which costs a mount that would be as before no more than to be made anew.
+// identity sums up what the names and bytes of a tree follow from. It also differs if a
+// file of the model was only touched, which costs no more than a fresh mount.
 func (o *modelFlags) identity(t *tree.Tree) (string, error) {
 	facts, _, err := o.facts(t)
 	if err != nil {

@@ -33,7 +33,8 @@ func (o *keepOptions) run(cmd *cobra.Command, _ []string) error {
 	return new(keep.Keeper).Serve(l)
 }
 
-// warnUnkept says in one line why the mount that is about to be made is not kept yet. Its server says so in its log.
+// warnUnkept explains in one line why the mount that is about to be made is not kept yet.
+// Its server logs the same.
 func (o *mountOptions) warnUnkept(stderr io.Writer) {
 	if o.takeover == "" || o.takeover == bySystemd {
 		return
@@ -43,7 +44,7 @@ func (o *mountOptions) warnUnkept(stderr io.Writer) {
 	}
 }
 
-// keeper returns who keeps the mount, nil for nobody.
+// keeper returns the keeper of the mount; may be nil.
 func (o *mountOptions) keeper(mountpoint string) (fs.Keeper, error) {
 	switch {
 	case o.takeover == "", o.backend != mounts.BackendFUSE:

@@ -74,7 +74,7 @@ func (o *listOptions) run(cmd *cobra.Command, args []string) error {
 	return printModels(cmd.OutOrStdout(), rows, notes)
 }
 
-// where says where there are no models.
+// where names the place that has no models.
 func where(libraries []*library.Library, args []string) string {
 	if len(args) > 0 {
 		return "in " + tensorfs.Printable(args[0])
@@ -108,7 +108,7 @@ func openLibraries(args []string) (all []*library.Library, err error) {
 	return all, nil
 }
 
-// describeAll opens the models of a library, on all cores, and says what they are.
+// describeAll opens the models of a library, on all cores, and describes them.
 func describeAll(l *library.Library, models []*library.Model) []listedModel {
 	rows := make([]listedModel, len(models))
 	_ = parallel.Each(context.Background(), runtime.GOMAXPROCS(0), len(models), func(_ context.Context, i int) error {

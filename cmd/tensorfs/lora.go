@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
-// withAdapters is how a model is called to which adapters are applied.
+// withAdapters is the name of a model with applied adapters.
 func withAdapters(shown string, m *tensorfs.Model) string {
 	for _, a := range m.Adapters {
 		shown += "+" + a.String()
@@ -37,7 +37,7 @@ type appliedLoRA struct {
 	Tensors int     `json:"tensors"` // that it changes
 }
 
-// adapterInfo is what an adapter says of itself.
+// adapterInfo is an adapter's description of itself.
 type adapterInfo struct {
 	Kind    string   `json:"kind"` // lora, rslora or dora
 	Rank    int      `json:"rank"`
@@ -47,7 +47,7 @@ type adapterInfo struct {
 	Problem string   `json:"problem,omitempty"` // why it cannot be applied
 }
 
-// describeAdapters says which adapters are applied to a model, or what one is that is an
+// describeAdapters lists the adapters applied to a model, or describes a model that is an
 // adapter itself.
 func (info *modelInfo) describeAdapters(m *tensorfs.Model) {
 	for _, a := range m.Adapters {
@@ -70,7 +70,7 @@ func (info *modelInfo) describeAdapters(m *tensorfs.Model) {
 	info.Adapter = &adapterInfo{Kind: a.Kind, Rank: a.Rank, Alpha: a.Alpha, Base: a.Base, Targets: append([]string{}, a.Targets...)}
 }
 
-// adapters prints those that are applied, or what the model is as one.
+// adapters prints the applied ones, or the model if it is one.
 func (s *infoScreen) adapters() {
 	for _, a := range s.info.LoRA {
 		s.row("lora", 2, "%s", s.shown(fmt.Sprintf("%s: %s changed", tensorfs.Adapter{Source: a.Source, Scale: a.Scale}, plural(a.Tensors, "tensor"))))

@@ -27,7 +27,7 @@ func (s system) ls() *cobra.Command {
 	o := &lsOptions{}
 	c := s.command("ls", func(cmd *cobra.Command, args []string) error {
 		if o.human && len(args) == 0 {
-			return nil // -h alone is a question
+			return nil // a single -h is a question
 		}
 		return between(1, 2)(cmd, args)
 	}, flags{"long": &o.long, "human-readable": &o.human, "json": &o.json, "help": new(bool), "all": new(bool)}, o.run)

@@ -102,8 +102,8 @@ func folded(w io.Writer, text string) string {
 	return term.Fold(text, term.Width(w)-1, "  ")
 }
 
-// errorLine returns an error of a command line as a line. Of words that nobody reads to
-// the end, such as a name of 5,000 letters, it has how they begin and end.
+// errorLine returns an error of a command line as a line. Words that are too long to read,
+// such as a name of 5,000 letters, are cut in the middle.
 func errorLine(err error, args []string) string {
 	words := strings.Split(tensorfs.OneLine(publicText(err.Error(), args)), " ")
 	for i := range words {

@@ -40,8 +40,7 @@ func pages(root *cobra.Command) []*cobra.Command {
 // pageName is the name of a command's page: tensorfs-mount.
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// pageDate is the date in the pages, "" where nothing is known. It is never that of
-// the clock.
+// pageDate is the date in the pages, "" if unknown. It never depends on the clock.
 func pageDate() string {
 	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		return time.Unix(seconds, 0).UTC().Format(time.DateOnly)
@@ -155,8 +154,8 @@ func (r roff) list(s string) (items string) {
 // item is a row of a list. name is roff already.
 func (r roff) item(name, text string) string { return ".TP\n" + name + "\n" + r.words(text) }
 
-// options lists the flags in their groups. Those of the root are for mount(8) and hidden,
-// but for --help and --version, which cobra adds.
+// options lists the flags in their groups. The root's flags are for mount(8) and hidden,
+// except --help and --version, which cobra adds.
 func (r roff) options(c *cobra.Command) (items string) {
 	c.InitDefaultHelpFlag()
 	titles, sets := grouped(c.Flags())
@@ -193,8 +192,8 @@ func (r roff) flags(set *pflag.FlagSet) (items string) {
 var (
 	manWord  = regexp.MustCompile(`[^\s\[\]().,;:|]+`)
 	flagWord = regexp.MustCompile(`^--?[a-zA-Z][a-z-]*$`)
-	// roffText makes characters stand for themselves, so that a command can be copied from
-	// a page. A full stop begins a request.
+	// roffText escapes characters, so that a command can be copied from a page. A full stop
+	// begins a request.
 	roffText = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `~`, `\(ti`, `^`, `\(ha`, "`", `\(ga`, `'`, `\(aq`, "\n.", "\n\\&.")
 )
 

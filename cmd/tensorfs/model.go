@@ -31,7 +31,7 @@ var viewList = func() string {
 	return strings.Join(usual, ", ") + " (all these: " + views.Default + ") and " + strings.Join(others, ", ")
 }()
 
-// ggufTypes are the names that --gguf-type takes, those of llama-quantize in lower case.
+// ggufTypes are the values of --gguf-type, llama-quantize's names in lower case.
 var ggufTypes = func() (names []string) {
 	for _, p := range preset.All {
 		names = append(names, strings.ToLower(p.Name))
@@ -65,7 +65,7 @@ func (f *modelFlags) add(s system, c *cobra.Command) {
 	s.define(c, "", f.Fields())
 }
 
-// addReading adds those of commands that look at no whole-model file.
+// addReading adds the flags of commands that read no whole-model file.
 func (f *modelFlags) addReading(s system, c *cobra.Command) {
 	s.define(c, "", flags{"i2s": &f.I2S, "follow-links": &f.followLinks, "lora": &f.LoRA})
 	f.remote.add(s, c)
@@ -92,8 +92,8 @@ func (f *modelFlags) check() error {
 	return f.remote.check()
 }
 
-// isViewComma reports whether c stands between names of views: a comma, or the colon
-// of fstab, where a comma ends an option.
+// isViewComma reports whether c separates names of views: a comma, or the colon of fstab,
+// because a comma ends an option there.
 func isViewComma(c rune) bool { return c == ',' || c == ':' }
 
 // open opens the model and lays out its tree. The caller closes the model.

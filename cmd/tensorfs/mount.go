@@ -29,7 +29,7 @@ type mountOptions struct {
 	modelFlags
 	foreground bool
 	daemon     bool // this process is the server that mount started
-	handOver   bool // it is given on standard input what nobody else may see
+	handOver   bool // secrets are passed on standard input
 	options    []string
 	allowOther bool
 	logTo      string // syslog, journal or a file; "" for the default
@@ -40,12 +40,12 @@ type mountOptions struct {
 	takeover   string // the socket of a keeper, or bySystemd
 	secrets    string // a pipe with what servers of models ask for, "" for none
 	warm       string // the view to read ahead, tree.WarmAll, or "" for nothing
-	inside     string // the directory outside of which nothing of this machine is read; "" for none
+	inside     string // local files are only read inside this directory; may be ""
 	noMkdir    bool
 	nonEmpty   bool
 	sloppy     bool           // leave out unknown options, as mount(8) -s asks
 	set        *pflag.FlagSet // where the flags are
-	own        *pflag.FlagSet // those that the command of the server has
+	own        *pflag.FlagSet // of the server's command
 	library    libraryOptions
 }
 
@@ -72,7 +72,7 @@ const maxLibraries = 64
 func (o *mountOptions) define(s system, c *cobra.Command) {
 	o.backend = defaultBackend(string(s))
 	o.library = libraryOptions{maxOpen: 16, idle: 5 * time.Minute}
-	accepted := new(bool) // what other programs that mount take, and says nothing here
+	accepted := new(bool) // accepted because other programs that mount take it, without effect
 	s.define(c, "mount", flags{
 		"backend": &o.backend, "foreground": &o.foreground, "option": &o.options, "allow-other": &o.allowOther,
 		"read-ahead": &o.readAhead, "no-passthrough": &o.noPass, "takeover": &o.takeover, "debug": &o.debug, "as-server": &o.daemon, "inside": &o.inside, "nonempty": &o.nonEmpty, "no-mkdir": &o.noMkdir,
@@ -157,7 +157,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if o.foreground || o.daemon {
 		return o.serve(cmd, model, mountpoint, extra)
 	}
-	if o.remote.download && isName && o.library.as == "" && o.secrets == "" { // while somebody looks at the terminal
+	if o.remote.download && isName && o.library.as == "" && o.secrets == "" { // while the user looks at the terminal
 		if err := o.tryOpen(model); err != nil {
 			return err
 		}
@@ -250,7 +250,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 	}
 	c, err := o.openContent(model, mountpoint)
 	if err != nil {
-		return errors.Join(err, fs.Abandon(keeper, mountpoint, logger)) // nobody else would answer those who read
+		return errors.Join(err, fs.Abandon(keeper, mountpoint, logger)) // readers would get no answers otherwise
 	}
 	defer c.close()
 	signals.catch(o.daemon)

@@ -146,7 +146,7 @@ func (s *stock) layOut() tensorfs.Dir {
 	return tensorfs.Nest(entries, func(e tensorfs.Entries) tensorfs.Dir { return shelf{e, modified} })
 }
 
-// lazy opens a model when somebody looks at it, and remembers why it cannot be opened.
+// lazy opens a model on first access, and remembers why it cannot be opened.
 func (s *stock) lazy(m *library.Placed, what string, show func(*tree.Tree) (tensorfs.Dir, error)) *tensorfs.Lazy {
 	return &tensorfs.Lazy{
 		Identity: m.Identity,
@@ -178,8 +178,8 @@ func (s *stock) note(call, what string, err error) {
 	}
 }
 
-// sizeOf returns how large a model's file is if it is one GGUF file that is shown as it is; nil
-// for all others.
+// sizeOf returns the size of a model's file if it is one GGUF file that is shown unchanged;
+// otherwise nil.
 func (s *stock) sizeOf(m *library.Model) func() (int64, bool) {
 	if s.flags.checked.Tree.Whole.Rewrites() {
 		return nil
@@ -229,7 +229,7 @@ func one(at string, t *tree.Tree, find func(*tree.Tree) (tensorfs.Data, error)) 
 	return tensorfs.Entries{{Name: path.Base(at), Data: d}}, nil
 }
 
-// wholeFiles are those of a directory of whole models.
+// wholeFiles are the files of a directory of whole models.
 func wholeFiles(t *tree.Tree, kind string) (*convert.Files, error) {
 	switch f := t.WholeFiles(kind); {
 	case f == nil:

@@ -19,7 +19,7 @@ func isMountHelper(program string) bool {
 	return slices.Contains(helperNames, filepath.Base(program))
 }
 
-// helperExit translates exit codes to those of mount(8).
+// helperExit translates exit codes to mount(8)'s.
 var helperExit = map[int]int{exitOK: 0, exitFailed: 32, exitUsage: 1}
 
 // runHelper runs the command line that mount(8) gives a helper and returns an exit

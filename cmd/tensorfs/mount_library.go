@@ -20,7 +20,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// libraryOptions are the flags of mount that are for libraries alone.
+// libraryOptions are the flags of mount that are only for libraries.
 type libraryOptions struct {
 	maxOpen int
 	idle    time.Duration
@@ -34,7 +34,7 @@ type content struct {
 	warmer   *warmer
 	mount    func(mountpoint string, o fs.Options) (served, error)
 	warnings func() []string
-	identity func() (string, error) // what names and bytes follow from, for a mount that is kept; nil where none can be
+	identity func() (string, error) // what names and bytes follow from, for a mount that is kept; nil if it cannot be
 	close    func() error
 }
 
@@ -55,7 +55,7 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 		}
 		if isStore || len(l.Now().Models) > 0 {
 			return o.openLibrary(l, name, mountpoint)
-		} // otherwise opening it as a model says what it is
+		} // opening it as a model reports what it is
 	}
 	t, err := o.open(name)
 	if err != nil {
@@ -84,7 +84,7 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 	}, nil
 }
 
-// isOurs reports whether a device is that of a mount of tensorfs.
+// isOurs reports whether a device belongs to a mount of tensorfs.
 func isOurs(device string) bool {
 	all, err := mounts.List()
 	return err == nil && slices.ContainsFunc(all, func(m mounts.Mount) bool { return m.Device == device })
@@ -108,7 +108,7 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 	if o.warm != "" {
 		return nil, usageError{errors.New("--warm is for one model, and this is a library")}
 	}
-	if o.takeover != "" && o.takeover != bySystemd { // a service says that whatever it serves
+	if o.takeover != "" && o.takeover != bySystemd { // a service reports that for every model
 		return nil, usageError{errors.New("--takeover is for one model, and this is a library, whose numbers of files depend on who looked into it")}
 	}
 	s := &shelves{library: l, flags: &o.modelFlags}

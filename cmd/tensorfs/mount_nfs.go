@@ -76,7 +76,8 @@ func mayMountNFS(goos string, uid int) error {
 	return nil
 }
 
-// runNFSMount mounts, or says in a line what is wrong and what to do, until ctx ends.
+// runNFSMount mounts and serves until ctx ends. An error is one line with what is wrong and
+// what to do.
 func runNFSMount(ctx context.Context, port int, token, dir string) error {
 	programs, args, err := nfsCommand(runtime.GOOS, port, token, dir)
 	if err != nil {
@@ -113,7 +114,7 @@ func runNFSMount(ctx context.Context, port int, token, dir string) error {
 	return errors.New(said + nfsAdvice(runtime.GOOS, hasNFSKernel(), hasNFSHelper(), said))
 }
 
-// nfsAdvice says what to do about a mount that failed, of which the system said this.
+// nfsAdvice is what to do about a failed mount, from the system's message.
 func nfsAdvice(goos string, kernel, helper bool, said string) string {
 	switch {
 	case goos != "linux":
@@ -149,13 +150,13 @@ type nfsServed struct {
 	port   int
 }
 
-// Wait returns when nobody is served any more.
+// Wait returns when the last client is gone.
 func (s *nfsServed) Wait() {
 	s.Mount.Wait()
 	s.server.Close()
 }
 
-// url is what programs with libnfs take, for those who may have it.
+// url is the address for programs with libnfs, if the user may have it.
 func (s *nfsServed) url() string {
 	return fmt.Sprintf("nfs://127.0.0.1/%s?nfsport=%d&mountport=%[2]d&version=3", s.server.Token(), s.port)
 }
@@ -180,7 +181,7 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 		old = loopback.Abandoned(at)
 	}
 	if old != nil && old.Facts == facts {
-		listener, _ = listenLoopback(old.Port) // somebody else may have it by now
+		listener, _ = listenLoopback(old.Port) // another server may have it by now
 	}
 	if listener == nil {
 		old = nil
@@ -236,7 +237,7 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 	return s, nil
 }
 
-// listenLoopback listens where this machine alone can connect.
+// listenLoopback listens for connections from this machine only.
 func listenLoopback(port int) (net.Listener, error) {
 	return net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }

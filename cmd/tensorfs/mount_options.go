@@ -136,8 +136,8 @@ func optionNames(set *pflag.FlagSet) []string {
 // isSet reports whether a flag has another value than by default.
 func isSet(f *pflag.Flag) bool { return f.Value.String() != f.DefValue }
 
-// serverFlags are the flags of the server: those that were set, and are options too or are
-// marked so.
+// serverFlags are the flags of the server: flags that were set, and that are options too or
+// marked for it.
 func (o *mountOptions) serverFlags() (args []string) {
 	o.own.VisitAll(func(f *pflag.Flag) {
 		list, isList := f.Value.(pflag.SliceValue)

@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/nfsstate"
 )
 
-// errNoPlace says that the user's session has no directory.
+// errNoPlace is the error that the user's session has no directory.
 var errNoPlace = errors.New("without XDG_RUNTIME_DIR there is no place for one of its own")
 
 // runtimePlaces returns the directory of mounts that have only a name, and where umount finds them
@@ -57,7 +57,7 @@ func placeFor(model string) (string, error) {
 	for n := 2; ; n++ {
 		m, err := mounts.At(place)
 		if err != nil || m == nil || m.Source == model {
-			return place, nil // mounting there says what is wrong with it
+			return place, nil // mounting there reports what is wrong with it
 		}
 		place = filepath.Join(dir, fmt.Sprintf("%s-%d", name, n))
 	}
@@ -66,9 +66,9 @@ func placeFor(model string) (string, error) {
 // maxPlace is how long the name of a mount may be, with room for a number.
 const maxPlace = 240
 
-// placeName is the name of a model's mount: that of its file or directory without
-// what all have, or that in the store. It is always one name of a directory: without one the mount would hide
-// all others.
+// placeName is the name of a model's mount: its file or directory without the usual ends,
+// or its name in the store. It is always one name of a directory: without one the mount
+// would hide all others.
 func placeName(model string) string {
 	name := filepath.ToSlash(model)
 	if formats.IsName(model) {

@@ -16,8 +16,8 @@ func hasEntry(dir tensorfs.Dir, name string) bool {
 	return ok
 }
 
-// noPath says that a path is not in the tree of a model, and why, or which path
-// may be meant.
+// noPath is the error that a path is not in the tree of a model, with the reason, or with
+// the path that may be meant.
 func noPath(t *tree.Tree, model, path string) error {
 	shown := tensorfs.Printable(path)
 	if why := t.WhyAbsent(path); why != "" {

@@ -10,16 +10,16 @@ import (
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
-// patience is how long a command is silent before it says what it waits for.
+// patience is how long a command is silent before it reports what it waits for.
 const patience = time.Second
 
-// notice is a line on a terminal that says what a command waits for. It is there
-// while something takes long, and then taken away.
+// notice is a line on a terminal about what a command waits for. It is shown while
+// something takes long, and then erased.
 type notice struct {
 	forward bool // another process has the terminal; it is told by lines that begin with noted
 
 	mu    sync.Mutex
-	w     io.Writer // nil: nobody looks
+	w     io.Writer // nil if it is not a terminal
 	text  string
 	timer *time.Timer
 	drawn bool
@@ -63,7 +63,7 @@ func (n *notice) draw() {
 	switch {
 	case n.w == nil:
 		return
-	case n.text == "": // nobody was asked yet
+	case n.text == "": // no server was asked yet
 		n.timer.Reset(patience)
 		return
 	}

@@ -17,7 +17,8 @@ import (
 // Without systemd it does nothing. See sd_notify(3).
 func notifyReady() error { return notify("READY=1") }
 
-// notifyFailed says why there is no mount: the line that is printed, and what kind of error it is.
+// notifyFailed reports why there is no mount: the line that is printed, and the kind of the
+// error.
 func notifyFailed(err error) error {
 	text := "STATUS=" + errorLine(err, os.Args[1:])
 	if no := errnoOf(err); no != 0 {
@@ -26,7 +27,8 @@ func notifyFailed(err error) error {
 	return notify(text)
 }
 
-// errnos are the kinds of errors that whoever started a server tells apart, the first that fits.
+// errnos are the kinds of errors that the parent of a server tells apart. The first match
+// counts.
 var errnos = []struct {
 	kind error
 	no   syscall.Errno
@@ -38,7 +40,7 @@ var errnos = []struct {
 	{iofs.ErrPermission, syscall.EACCES},
 }
 
-// errnoOf returns the kind of an error as a number, 0 if it is none in particular.
+// errnoOf returns the kind of an error as a number, 0 if unspecified.
 func errnoOf(err error) syscall.Errno {
 	for _, e := range errnos {
 		if errors.Is(err, e.kind) {

@@ -29,7 +29,7 @@ func newPathPattern(text string) (pathPattern, error) {
 	if p.text == "." || p.text == "" {
 		p.text = "*"
 	}
-	if shown, err := strconv.Unquote(p.text); err == nil && p.text[0] == '"' { // as ls prints what is not printable
+	if shown, err := strconv.Unquote(p.text); err == nil && p.text[0] == '"' { // unprintable paths, as ls prints them
 		p.text, p.glob = strings.Trim(shown, "/"), false
 	}
 	p.fixed = p.text
@@ -57,8 +57,8 @@ func (p *pathPattern) mayMatchBelow(dir string) bool {
 	return strings.HasPrefix(dir+"/", p.fixed) || strings.HasPrefix(p.fixed, dir+"/")
 }
 
-// globPath turns a glob or a path into what path.Match takes, where * stands for
-// slashes too: it knows none.
+// globPath turns a glob or a path into a pattern without slashes for path.Match, so that *
+// matches slashes too.
 var globPath = strings.NewReplacer(`\\`, `\\`, `\[`, `\[`, "[!", "[^", "/", "\x00")
 
 // matchGlob reports whether a path of the tree matches.

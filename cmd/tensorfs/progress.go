@@ -13,16 +13,16 @@ import (
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
-// bar counts how far something is. On a terminal it is a line that says so.
+// bar counts progress. On a terminal it draws a line.
 type bar struct {
-	w     io.Writer // a terminal; nil for anything else, on which nothing is drawn
+	w     io.Writer // nil unless it is a terminal
 	what  string
 	total int64
-	width func() int // of the terminal in columns, 0 where that is not known
+	width func() int // of the terminal in columns, 0 if unknown
 	began time.Time
 
 	from  int64        // what was there before
-	moved func() int64 // how much has come since then, which alone takes time; nil: what add is told
+	moved func() int64 // how much has come since then, if only that takes time; nil means what add receives
 
 	mu   sync.Mutex
 	done int64
@@ -47,7 +47,7 @@ func newBar(w io.Writer, what string, total int64, after time.Duration) *bar {
 	return b
 }
 
-// interrupted says how far the work on something got, and what became of it.
+// interrupted reports how far the work got, and what became of it.
 func (b *bar) interrupted(what, result string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/conceal"
 )
 
-// printableName is the name of a model, as the user wrote it, for messages: without secrets.
-// What an error says about another argument goes through publicText.
+// printableName is the name of a model, as the user wrote it, for messages: without
+// secrets. Errors about other arguments go through publicText.
 func printableName(model string) string { return tensorfs.Printable(conceal.Name(model)) }
 
 // publicText is a message without secrets: of addresses among the arguments of the command

@@ -30,7 +30,7 @@ type remoteFlags struct {
 
 	stderr  func() io.Writer // for progress
 	waiting notice           // whom a model is asked for
-	logger  *slog.Logger     // nil: what nobody is told is not said
+	logger  *slog.Logger     // nil drops messages
 
 	once   sync.Once
 	client *remote.Client // of all models of a command; see open
@@ -70,7 +70,7 @@ func (f *remoteFlags) add(s system, c *cobra.Command) {
 			if f.client != nil {
 				f.client.Close()
 			}
-			if err == nil && f.logger == nil { // a server's log says it
+			if err == nil && f.logger == nil { // a server logs it
 				err = f.wrong()
 			}
 			return err
@@ -141,7 +141,7 @@ func (f *remoteFlags) options() remote.Options {
 	}
 	if f.stderr != nil {
 		o.Progress = func(what string, total int64) (func(int64), func()) {
-			f.waiting.end() // the bar says more
+			f.waiting.end() // the bar is more exact
 			bar := progressLater(f.stderr(), what, total)
 			return bar.add, bar.clear
 		}

@@ -88,7 +88,7 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// safeBase is a name as that of a file in the working directory.
+// safeBase turns a name into a file name in the working directory.
 func safeBase(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r <= ' ' || strings.ContainsRune(`/\:*?"<>|`, r) || r == 0x7f {
@@ -128,7 +128,7 @@ func writeWhole(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// systemError is what the system says of a file whose name the user never saw.
+// systemError is the system's error for a file whose name the user never saw.
 func systemError(err error) error {
 	if e, ok := errors.AsType[*iofs.PathError](err); ok {
 		return e.Err
@@ -181,7 +181,7 @@ func factsOf(t *tree.Tree, named string) string {
 	return named + ": " + strings.Join(parts, ", ")
 }
 
-// look measures the tensors of a model, and compares them with those of another.
+// look measures the tensors of a model, and compares them with another model's.
 func (o *reportOptions) look(ctx context.Context, t, other *tree.Tree, progress func(total int64) func(int64)) (*report.Report, error) {
 	var list []report.Tensor
 	total := int64(0)
@@ -226,7 +226,7 @@ func (o *reportOptions) look(ctx context.Context, t, other *tree.Tree, progress 
 	return report.Make(ctx, list, progress(total))
 }
 
-// encoded are the numbers of a tensor, nil where there are none.
+// encoded are the numbers of a tensor, nil if it has none.
 func encoded(t *tensorfs.Tensor, opts views.Options) tensorfs.Data {
 	d, err := opts.Encode(t, tensorfs.F32)
 	if err != nil {

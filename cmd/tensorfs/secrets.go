@@ -30,15 +30,17 @@ var secretEnv = map[string]string{
 // maxSecrets bounds what is given at a time: Kubernetes keeps no larger ones.
 const maxSecrets = 2 << 20
 
-// takeSecrets waits for the first secrets at a named pipe and sets them for this process alone. Whatever is written
-// there later takes their place, for the next request to a server. It returns nil without a pipe.
+// takeSecrets waits for the first secrets at a named pipe and sets them only for this
+// process. Secrets that are written there later replace them, for the next request to a
+// server. It returns nil without a pipe.
 func (o *mountOptions) takeSecrets(logger *slog.Logger) error {
 	if o.secrets == "" {
 		return nil
 	}
 	o.remote.scope = o.secrets // others may be given others, and use the same cache
 	wrong := func(err error) error { return fmt.Errorf("--secrets: %w", err) }
-	// For writing too, so that it does not end with those who write. Nobody waits for the other end of a file.
+	// For writing too, so that it does not end with its writers. Opening a file never waits
+	// for the other end.
 	pipe, err := os.OpenFile(o.secrets, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return wrong(err)

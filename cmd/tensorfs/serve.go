@@ -37,7 +37,7 @@ func (s system) serve() *cobra.Command {
 	return c
 }
 
-// whereServed says where a model that is served in the foreground can be found.
+// whereServed reports where a model that is served in the foreground can be found.
 func whereServed(s served, model, mountpoint string) string {
 	if n, ok := s.(*nfsServed); ok && mountpoint == "" {
 		return n.url()

@@ -15,8 +15,8 @@ import (
 // own.
 func ignoreHangups() { signal.Ignore(syscall.SIGHUP) }
 
-// caught is where the signals wait that unmount. It has room for those that come before
-// the mount is ready.
+// caught receives the signals that unmount. It has room for signals that come before the
+// mount is ready.
 type caught chan os.Signal
 
 // newCaught catches nothing yet.
@@ -36,9 +36,9 @@ func (c caught) catch(daemon bool) {
 	}
 }
 
-// messagesTo returns a writer for the messages of a server in the foreground. When
-// nobody reads them any more, because a terminal or a pipe was closed, that is as good as
-// a signal. The journal of systemd may stop and come back.
+// messagesTo returns a writer for the messages of a server in the foreground. If their
+// reader is gone, because a terminal or a pipe was closed, that counts as a signal. The
+// journal of systemd may stop and come back.
 func (c caught) messagesTo(w io.Writer) io.Writer {
 	if isJournal(w) {
 		return w
@@ -51,7 +51,7 @@ type outlet struct {
 	gone caught
 }
 
-// Write writes, and notices that nobody reads.
+// Write writes, and notices that the reader is gone.
 func (o outlet) Write(p []byte) (int, error) {
 	n, err := o.Writer.Write(p)
 	if errors.Is(err, syscall.EPIPE) {
@@ -75,12 +75,12 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 // mount that was in use.
 const unmountAgain = time.Second
 
-// detaches holds the signals that detach a mount in use when sent a second time.
-// The others may come many times for one reason.
+// detaches holds the signals that detach a mount in use when sent a second time. Other
+// signals may come many times for one reason.
 var detaches = map[os.Signal]bool{os.Interrupt: true, syscall.SIGTERM: true}
 
-// handleSignals unmounts at the first signal, as soon as nobody uses the mount,
-// and detaches it at the next.
+// handleSignals unmounts at the first signal, once the mount is not in use, and detaches it
+// at the next.
 func handleSignals(signals <-chan os.Signal, server served, logger *slog.Logger) {
 	var again <-chan time.Time // nil, which never fires, before the first signal
 	said := ""

@@ -38,7 +38,7 @@ func (s system) stat() *cobra.Command {
 type statRow struct {
 	tensor  *tensorfs.Tensor
 	name    string
-	numbers *measure.Numbers // nil where there are none
+	numbers *measure.Numbers // nil without numbers
 	reason  string           // why
 	asHF    bool             // the tensor is as Hugging Face has it
 	stats   measure.Stats
@@ -76,7 +76,7 @@ func (o *statOptions) run(cmd *cobra.Command, args []string) error {
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "==> %s <==\n", printableName(model))
 		})
-		if err != nil { // the others are described all the same
+		if err != nil { // the remaining models are still described
 			failed = true
 			printError(cmd.ErrOrStderr(), err, args)
 			continue
@@ -130,8 +130,7 @@ func (o *statOptions) split(args []string) (models []string, want string, err er
 	return models, want, nil
 }
 
-// one describes the tensors of a model. head is called before anything is printed; nil for
-// nothing.
+// one describes the tensors of a model. head runs before anything is printed; may be nil.
 func (o *statOptions) one(cmd *cobra.Command, model, want string, head func()) ([]statJSON, error) {
 	t, err := o.open(model)
 	if err != nil {
@@ -172,7 +171,7 @@ func (o *statOptions) one(cmd *cobra.Command, model, want string, head func()) (
 func statSelect(m *tensorfs.Model, model, want string) (rows []*statRow, one bool, err error) {
 	add := func(t *tensorfs.Tensor) { rows = append(rows, &statRow{tensor: t, name: t.Weight()}) }
 	name := want
-	if shown, err := strconv.Unquote(want); err == nil { // as ls prints what is not printable
+	if shown, err := strconv.Unquote(want); err == nil { // unprintable paths, as ls prints them
 		name = shown
 	}
 	for _, is := range []func(t *tensorfs.Tensor) bool{
@@ -286,7 +285,7 @@ func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*sta
 	return progress, nil
 }
 
-// statNumbers returns the numbers of a tensor, or why there are none.
+// statNumbers returns the numbers of a tensor, or why it has none.
 func statNumbers(t *tensorfs.Tensor, opts views.Options) (measure.Numbers, error) {
 	of := *t
 	of.Owner = "" // companions are plain numbers too
@@ -304,8 +303,8 @@ func statNumbers(t *tensorfs.Tensor, opts views.Options) (measure.Numbers, error
 	return measure.Numbers{DType: tensorfs.F32, Data: d}, err
 }
 
-// statJSON is a tensor for programs. Figures are absent where there are no numbers,
-// and those of finite numbers where none is.
+// statJSON is a tensor for programs. Figures are absent without numbers, and figures of
+// finite numbers if none is finite.
 type statJSON struct {
 	Name string `json:"name"`
 	*tensorJSON

@@ -143,7 +143,7 @@ func printStats(stdout io.Writer, rows []*statRow) error {
 	return w.Flush()
 }
 
-// notes says what a line of the table cannot.
+// notes adds what a line of the table cannot show.
 func (r *statRow) notes() string {
 	if r.numbers == nil {
 		return tensorfs.OneLine(r.reason)

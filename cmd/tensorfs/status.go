@@ -33,7 +33,7 @@ type mountStatus struct {
 	Backend    string         `json:"backend"`
 	Healthy    bool           `json:"healthy"` // the state is ok
 	State      string         `json:"state"`
-	Mounted    *time.Time     `json:"mounted"`             // nil where the server does not say
+	Mounted    *time.Time     `json:"mounted"`             // nil if the server does not report it
 	Changed    []string       `json:"changed"`             // files of the model
 	LastError  *fs.Fault      `json:"last_error"`          // the last of Errors; nil without any
 	Errors     []fs.Fault     `json:"errors"`              // oldest first
@@ -60,7 +60,7 @@ func newMountStatus(m mounts.Mount) mountStatus {
 	err := m.Ask(&s)
 	state := "ok"
 	switch {
-	case errors.Is(err, syscall.EACCES): // somebody else's, and none of our business
+	case errors.Is(err, syscall.EACCES): // another user's, and not ours to show
 		state = notYours
 	case err != nil:
 		state = "no answer"
@@ -84,7 +84,7 @@ func newMountStatus(m mounts.Mount) mountStatus {
 	return st
 }
 
-// age says how long ago a model was mounted, in the largest unit that fits.
+// age is the time since a model was mounted, in the largest unit that fits.
 func (m *mountStatus) age(now time.Time) string {
 	if m.Mounted == nil {
 		return "-"

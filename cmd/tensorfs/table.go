@@ -9,16 +9,16 @@ import (
 	"github.com/tensorfs/tensorfs/internal/term"
 )
 
-// table is rows of cells in columns as wide as their texts. The first cell of a row is
-// a name, which is never shortened: where it is too long for its column, it has a line
-// of its own. No row is wider than the terminal, if that can be.
+// table is rows of cells in columns as wide as their texts. The first cell of a row is a
+// name, which is never shortened: if it is too long for its column, it has a line of its
+// own. No row is wider than the terminal, if that can be.
 type table struct {
 	right  []bool // by column: numbers are on the right of theirs
 	widest int    // of a column; a longer text moves what follows. 0: as wide as it takes
 	rows   []tableRow
 }
 
-// tableRow is a row, the first of which is the head, and the lines that follow it.
+// tableRow is a row, and the lines that follow it. The first row is the head.
 type tableRow struct {
 	cells []string
 	below []string

@@ -22,12 +22,12 @@ import (
 //	Examples:
 //	  tensorfs cat model.gguf config.json
 //
-// A line that begins with linux| or darwin| is of that system alone. In the text
-// {options} stands for the options of -o that are flags, {remote options} for those about
-// models on other machines, and {remote flags} for what help says about these flags.
+// A line that begins with linux| or darwin| is only for that system. {options} is replaced
+// by the options of -o that are flags, {remote options} by the options about remote models,
+// and {remote flags} by the help for these flags.
 //
-// manual.txt has the sections of tensorfs(1) alone, and library.txt is README in the mount of
-// a library.
+// manual.txt has only the sections of tensorfs(1), and library.txt is README in the mount
+// of a library.
 //
 //go:embed help
 var texts embed.FS
@@ -35,7 +35,7 @@ var texts embed.FS
 // system is what the commands run on, by its name in GOOS: their words depend on it.
 type system string
 
-// systems are those that have words of their own.
+// systems are the systems with texts of their own.
 var systems = []system{"linux", "darwin"}
 
 // text returns a text as this system shows it.
@@ -90,8 +90,8 @@ func rescued(run func(*cobra.Command, []string) error) func(*cobra.Command, []st
 	}
 }
 
-// long returns the text of a command's help, with what follows from the table of flags.
-// The flags of the root are those of mount.
+// long returns the text of a command's help, with what follows from the table of flags. The
+// root's flags are mount's.
 func long(c *cobra.Command) string {
 	if !strings.Contains(c.Long, "{") {
 		return c.Long

@@ -52,8 +52,8 @@ func (s system) umount() *cobra.Command {
 	return c
 }
 
-// ownMountpoints lists where mounts are that are not somebody else's, the last that was
-// mounted first.
+// ownMountpoints lists the mounts that do not belong to other users, the last one mounted
+// first.
 func ownMountpoints() (places []string, err error) {
 	all, err := mounts.List()
 	if err != nil {
@@ -68,7 +68,7 @@ func ownMountpoints() (places []string, err error) {
 }
 
 const (
-	// serverExit is how long a server may take to end once nobody uses its mount.
+	// serverExit is how long a server may take to end once its mount is not in use.
 	serverExit = 5 * time.Second
 	// serverLate is how long umount waits before it looks for what keeps the server.
 	serverLate = 500 * time.Millisecond
@@ -121,7 +121,7 @@ func await(pid int, m *mounts.Mount) string {
 		looked = true
 		places := m.Elsewhere()
 		switch {
-		case len(places) > 0 && (late || places[0].PID == 0): // those in this namespace come first
+		case len(places) > 0 && (late || places[0].PID == 0): // mounts in this namespace come first
 			return elsewhere(places)
 		case late && m.Backend() == mounts.BackendNFS:
 			return stillRead
@@ -132,7 +132,7 @@ func await(pid int, m *mounts.Mount) string {
 	return ""
 }
 
-// elsewhere says where copies of a mount are.
+// elsewhere reports where copies of a mount are.
 func elsewhere(places []mounts.Copy) string {
 	why := "the model is also mounted at " + tensorfs.Printable(places[0].Mountpoint)
 	if places[0].PID != 0 {

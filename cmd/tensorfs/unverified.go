@@ -24,8 +24,8 @@ func (u *unverified) String() string {
 	return fmt.Sprintf("not verified (%s of %s here)", size(u.Here), size(u.Bytes))
 }
 
-// unverifiedOf counts the files of a model that are open, which are those that
-// somebody reads; nil where there are none.
+// unverifiedOf counts the open files of a model, which are the files being read; or
+// nil.
 func unverifiedOf(m *tensorfs.Model) *unverified {
 	var all unverified
 	seen := map[string]bool{} // members of one archive have the digest of that
@@ -54,8 +54,8 @@ func unverifiedFile(d tensorfs.Data) (f farFile, u unverified) {
 	return f, u
 }
 
-// confirm compares files with their digests before a command that gave out their
-// bytes says that it succeeded. It returns what cannot be compared.
+// confirm compares files with their digests before a command that gave out their bytes
+// reports success. It returns the files that cannot be compared.
 func confirm(ctx context.Context, m *tensorfs.Model) (*unverified, error) {
 	for _, d := range m.Opened() {
 		if f, u := unverifiedFile(d); u.Files > 0 && u.Here == u.Bytes {

@@ -29,7 +29,7 @@ func rootArgs(root *cobra.Command, args []string) error {
 	case len(args) == 1:
 		return nil
 	}
-	// A mount point that is called like a command has a slash in front.
+	// A mount point with the name of a command has a slash in front.
 	if c, _, err := root.Find(args[1:2]); err == nil && c != root {
 		words := append([]string{args[1], args[0]}, args[2:]...)
 		return usageError{fmt.Errorf("the command comes before the model; did you mean tensorfs %s?", line(words))}
@@ -47,12 +47,12 @@ func isNamed(word string) bool {
 	return err == nil || strings.ContainsAny(word, notInCommands)
 }
 
-// notInCommands are characters of which names of models elsewhere and paths have some,
-// and commands none.
+// notInCommands are characters that occur in names of remote models and in paths, but in no
+// command.
 const notInCommands = "/.:"
 
-// neither returns the error for a first word that is neither a command nor a model, and
-// says which of both may be meant.
+// neither returns the error for a first word that is neither a command nor a model, with
+// both that may be meant.
 func neither(root *cobra.Command, words []string) error {
 	word := words[0]
 	if advice := theirVerb(word, words[1:]); advice != "" {
@@ -63,7 +63,7 @@ func neither(root *cobra.Command, words []string) error {
 		commands = root.SuggestionsFor(word)
 	}
 	if f, err := os.Open("."); err == nil {
-		names, _ := f.Readdirnames(maxNames) // those that are there, as far as they can be read
+		names, _ := f.Readdirnames(maxNames) // existing ones, as far as they can be read
 		f.Close()
 		files = near.Names(word, names, 3)
 	}
@@ -136,8 +136,8 @@ func modelFirst(c *cobra.Command) {
 	}
 }
 
-// isModel reports whether a name is that of a model: one that can be opened, or is
-// looked for elsewhere.
+// isModel reports whether a name belongs to a model: one that can be opened, or is looked
+// for on a server.
 func isModel(name string) bool {
 	if formats.IsName(name) {
 		return true
@@ -150,8 +150,8 @@ func isModel(name string) bool {
 	return true
 }
 
-// between returns a check of the number of arguments, in words that cobra's do not
-// have. hint says what does for more.
+// between returns a check of the number of arguments, in more helpful words than cobra's.
+// hint is what to do if there are more.
 func between(least, most int, hint ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -164,8 +164,8 @@ func between(least, most int, hint ...string) cobra.PositionalArgs {
 	}
 }
 
-// strictHelp makes help about what is not a command an error, where cobra prints
-// what it has about something else.
+// strictHelp makes help about an unknown command an error, while cobra prints help about
+// something else.
 func strictHelp(root *cobra.Command) {
 	printHelp := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
@@ -174,7 +174,7 @@ func strictHelp(root *cobra.Command) {
 		}
 		if helpFor(c) == nil {
 			stderr := c.ErrOrStderr()
-			c.SetErr(io.Discard) // where cobra prints why it cannot write, which execute says
+			c.SetErr(io.Discard) // where cobra prints why it cannot write, which execute reports
 			printHelp(c, args)
 			c.SetErr(stderr)
 		}
@@ -203,7 +203,8 @@ func helpFor(c *cobra.Command) error {
 	return c.ValidateArgs(c.Flags().Args())
 }
 
-// helpNamed returns the command that follows --help, as in tensorfs --help mount; nil for none.
+// helpNamed returns the command that follows --help, as in tensorfs --help mount; may be
+// nil.
 func helpNamed(c *cobra.Command) *cobra.Command {
 	words := c.Flags().Args()
 	if asked, _ := c.Flags().GetBool("help"); !asked || len(words) == 0 {
@@ -260,7 +261,7 @@ func contradiction(set *pflag.FlagSet) error {
 	return nil
 }
 
-// isGiven reports whether a flag says something: --all=false does not, and --size 0 does.
+// isGiven reports whether a flag has an effect: --all=false has none, --size 0 does.
 func isGiven(f *pflag.Flag) bool { return isSet(f) || f.Changed && f.Value.Type() != "bool" }
 
 // shortName is a flag as most write it.

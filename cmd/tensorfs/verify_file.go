@@ -12,10 +12,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/sums"
 )
 
-// newList begins a list of digests at a path, or on standard output for "-". It refuses
-// to replace what is not a list: an argument may be in the wrong place. write writes all
-// of the list, which gets its name then. Until then, and after discard, there is what
-// was there before.
+// newList begins a list of digests at a path, or on standard output for "-". It refuses to
+// replace a file that is not a list: an argument may be in the wrong place. write writes
+// all of the list and then renames it to the path. Until then, and after discard, the old
+// file stays.
 func newList(name string, stdout io.Writer) (write func(list []byte) error, discard func(), err error) {
 	if name == "-" {
 		return func(list []byte) error { _, err := stdout.Write(list); return err }, func() {}, nil
@@ -51,7 +51,7 @@ func newList(name string, stdout io.Writer) (write func(list []byte) error, disc
 	}
 	discard = func() {
 		_ = f.Close()       // what was not written does not count
-		_ = os.Remove(path) // best effort: it is named as nobody's
+		_ = os.Remove(path) // best effort: its temporary name belongs to no list
 	}
 	if st != nil { // also the bits that the mask took away
 		if err := f.Chmod(perm); err != nil {

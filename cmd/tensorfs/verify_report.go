@@ -30,18 +30,18 @@ type finding struct {
 
 // The kinds of findings.
 const (
-	kindDigest    = "digest"    // a file is not what its store says
+	kindDigest    = "digest"    // a file contradicts its store
 	kindValues    = "values"    // numbers are NaN or infinite
 	kindZeros     = "zeros"     // a weight is 0 throughout
 	kindHole      = "hole"      // a file has space under tensors that was never written
-	kindUnread    = "unread"    // bytes cannot be read, or changed meanwhile
-	kindDifferent = "different" // a file of the tree is not what the list says
+	kindUnread    = "unread"    // bytes cannot be read, or changed while reading
+	kindDifferent = "different" // a file of the tree contradicts the list
 	kindMissing   = "missing"   // the list has what the model has not
 	kindUnlisted  = "unlisted"  // the model has what the list has not
 	kindList      = "list"      // a line of the list makes no sense
 )
 
-// overflow is a tensor of which finite numbers are infinite in f16/.
+// overflow is a tensor with finite numbers that are infinite in f16/.
 type overflow struct {
 	Tensor  string  `json:"tensor"`
 	Values  int64   `json:"values"`
@@ -95,7 +95,7 @@ func (r *reporter) print(format string, args ...any) {
 	_, r.failed = fmt.Fprintln(r.stdout, folded(r.stdout, fmt.Sprintf(format, args...)))
 }
 
-// note adds what is not a finding.
+// note adds a remark that is not a finding.
 func (r *reporter) note(n string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,7 +256,7 @@ var advices = []struct{ kind, advice string }{
 	{kindUnlisted, "the list is of another model, or of this one before it changed"},
 }
 
-// advice says what to do about the findings.
+// advice is what to do about the findings.
 func (r *reporter) advice() string {
 	r.placeZeros()
 	for _, a := range advices {

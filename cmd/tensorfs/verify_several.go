@@ -20,18 +20,18 @@ import (
 // verifyTarget is a model that verify was asked for, perhaps as one of a library.
 type verifyTarget struct {
 	name   string
-	listed *library.Model // nil for one that has a name of its own
+	listed *library.Model // nil if it has a name of its own
 }
 
-// verifiedModel is what --json says of each of several models.
+// verifiedModel is a model in the output of --json for several models.
 type verifiedModel struct {
 	Model string `json:"model"`
 	Error string `json:"error,omitempty"` // why it was not verified
 	*verifyReport
 }
 
-// targets returns the models that arguments name. several says that they may be more than one: each is reported in
-// a line then.
+// targets returns the models that arguments name. several means that there may be more than
+// one: each is reported in a line then.
 func (o *verifyOptions) targets(args []string) (list []verifyTarget, notes []string, several bool, err error) {
 	for _, arg := range args {
 		if !isLibrary(arg) {
@@ -43,7 +43,7 @@ func (o *verifyOptions) targets(args []string) (list []verifyTarget, notes []str
 			return nil, nil, false, err
 		}
 		now := l.Now()
-		if len(now.Models) == 0 && !slices.Contains(library.Stores, arg) { // opening it as a model says what it is
+		if len(now.Models) == 0 && !slices.Contains(library.Stores, arg) { // opening it as a model reports what it is
 			list = append(list, verifyTarget{name: arg})
 			continue
 		}

@@ -70,8 +70,8 @@ func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 	return append(jobs, holeJobs(t.Model, r)...)
 }
 
-// farJobs are those of a file that is elsewhere: it is brought into the cache, which
-// compares it with the digest that its server says.
+// farJobs are the jobs for a remote file: it is fetched into the cache, which compares it
+// with the server's digest.
 func farJobs(t *tree.Tree, s tensorfs.Source, r *reporter) []verifyJob {
 	d, err := t.Model.File(s.Name)
 	f, ok := d.(farFile)
@@ -109,7 +109,7 @@ func (r *reporter) unlessEnded(ctx context.Context, f finding, err error, found 
 	return nil
 }
 
-// notFinite says which numbers are not finite, "" if all are.
+// notFinite lists the numbers that are not finite, "" if all are.
 func notFinite(c views.Counts) string {
 	var what []string
 	for _, kind := range []struct {

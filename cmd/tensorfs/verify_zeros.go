@@ -42,8 +42,7 @@ var lessOne = []string{"gemma", "gemma2", "gemma3", "recurrentgemma", "nemotron"
 // ones are switches and scales.
 const leastNumbers = 8
 
-// meaning says what it means that all numbers of a tensor are 0: nothing, a note, or a
-// finding.
+// meaning interprets a tensor whose numbers are all 0: as nothing, a note, or a finding.
 func meaning(m *tensorfs.Model, t *tensorfs.Tensor) (is bool, note string) {
 	name := strings.ToLower(t.Weight())
 	n, _ := tensorfs.Elements(t.Numbers())
@@ -89,7 +88,7 @@ func (r *reporter) checkZeros(m *tensorfs.Model, t *tensorfs.Tensor, c views.Cou
 	}
 }
 
-// kindZerosInside stands for kindZeros in the table of advices where numbers follow the zeros.
+// kindZerosInside replaces kindZeros in the table of advices if numbers follow the zeros.
 const kindZerosInside = "zeros inside"
 
 // placeZeros finds out whether all tensors of zeros lie before others in their files: what is reserved and not filled is
@@ -209,10 +208,10 @@ func overlap(holes [][2]int64, from, to int64) (n int64) {
 	return n
 }
 
-// nothingCompared is noted where no file of weights has a digest.
+// nothingCompared is noted if no file of weights has a digest.
 const nothingCompared = "nothing was compared, because no digest of these files is known: verify hf:ORG/NAME/FILE compares with the Hub's, and verify --check FILE with a list that verify --manifest or sha256sum has made of a good copy"
 
-// noteUncompared says that nothing but the numbers was looked at.
+// noteUncompared notes that only the numbers were checked.
 func (r *reporter) noteUncompared(m *tensorfs.Model) {
 	for i := range m.Tensors {
 		for _, x := range tensorfs.Extents(m.Tensors[i].Data) {

@@ -26,8 +26,8 @@ func (s system) version() *cobra.Command {
 	})
 }
 
-// versionLine says which tensorfs this is: "tensorfs 0.1.0 (0123456789ab, 2026-11-22)
-// go1.26.8 linux/amd64", without what is not known.
+// versionLine identifies this tensorfs: "tensorfs 0.1.0 (0123456789ab, 2026-11-22) go1.26.8
+// linux/amd64", without unknown parts.
 func versionLine() string {
 	built := builtFrom()
 	id := built.commit[:min(len(built.commit), 12)]

@@ -20,7 +20,7 @@ type warmer struct {
 	ended atomic.Pointer[string] // why, before all was done
 }
 
-// newWarmer returns what --warm asks for, nil for nothing.
+// newWarmer returns the warmer for --warm, nil without the flag.
 func newWarmer(t *tree.Tree, view string) (*warmer, error) {
 	if view == "" {
 		return nil, nil
@@ -32,7 +32,7 @@ func newWarmer(t *tree.Tree, view string) (*warmer, error) {
 	return &warmer{view: view, what: what}, nil
 }
 
-// status returns how to ask how far it is, nil for a mount that is not warmed.
+// status returns a function that reports the progress, nil if the mount is not warmed.
 func (w *warmer) status() func() fs.WarmStatus {
 	if w == nil {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/near"
 )
 
-// verbs are commands of other programs, and what does it here. WHAT stands for the word
-// that follows, or for its own text in capitals.
+// verbs maps commands of other programs to tensorfs's. WHAT is replaced by the word that
+// follows, or by its own text in capitals.
 var verbs = []struct{ words, does, with string }{
 	{"show inspect dump describe view metadata", "tensorfs info WHAT", "MODEL"},
 	{"convert quantize quantise", "tensorfs cat --gguf-type q4_k_m WHAT gguf/model.gguf > model.gguf", "MODEL"},
@@ -43,7 +43,7 @@ var refused = []struct{ words, advice string }{
 	{"train finetune fine-tune", "tensorfs trains no models; it shows what training needs as files"},
 }
 
-// theirVerb says how a command of another program is called here, or "".
+// theirVerb names the equivalent of another program's command, or "".
 func theirVerb(word string, args []string) string {
 	for _, r := range refused {
 		if slices.Contains(strings.Fields(r.words), word) {
@@ -96,8 +96,8 @@ var theirWays = []struct{ command, flags, advice string }{
 	{"", "ngl gpu-layers n-gpu-layers", "tensorfs runs no models; info --context TOKENS --gpu SIZE says how many layers fit"},
 }
 
-// unknownFlag adds to the error of a flag that a command does not have which one may be
-// meant. It is nil for other errors.
+// unknownFlag adds to the error of an unknown flag which one may be meant. Other errors give
+// nil.
 func unknownFlag(c *cobra.Command, err error) error {
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -156,8 +156,8 @@ func elsewhereFlag(c *cobra.Command, name string, err error) error {
 	return usageError{fmt.Errorf("%w; %s has no such flag, %s does", err, c.CommandPath(), near.Either(have))}
 }
 
-// misplaced says of arguments that are too many which of them belong together: a name with a blank that lost its
-// quotes, or views after --views. It is "" if none do.
+// misplaced explains too many arguments: a name with a blank that lost its quotes, or views
+// after --views. It is "" if neither fits.
 func misplaced(set *pflag.FlagSet, args []string) string {
 	for i := range args {
 		for end := i + 2; end <= min(len(args), i+maxBlanks); end++ {
