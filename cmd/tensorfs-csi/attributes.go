@@ -266,7 +266,7 @@ func (a *attributes) moves() bool {
 	return strings.HasPrefix(a.Model, "hf:") && !commit.MatchString(a.Model)
 }
 
-// flags are those of the server's command line.
+// flags are the flags on the server's command line.
 func (a *attributes) flags() []string {
 	var f []string
 	if a.Views != "" {
@@ -293,8 +293,8 @@ func (a *attributes) served() attributes {
 	return s
 }
 
-// key names the server of a model for whoever has the secrets with this sum. turn tells servers apart of which an
-// earlier one was given other secrets.
+// key names the server of a model for users of the secrets with this sum. turn tells
+// servers apart if an earlier one was given other secrets.
 func (a *attributes) key(sum string, turn int) string {
 	facts := []any{a.Model, a.Views, a.GGUFType, a.Lora, a.Offline, sum}
 	if turn > 0 {

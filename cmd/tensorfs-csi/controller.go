@@ -22,7 +22,7 @@ type controller struct {
 	sizes map[string]*csi.CapacityRange // as asked, by the names of volumes: only to refuse other ones
 }
 
-// ControllerGetCapabilities says that volumes can be made and deleted.
+// ControllerGetCapabilities reports that volumes can be made and deleted.
 func (c *controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	return &csi.ControllerGetCapabilitiesResponse{Capabilities: []*csi.ControllerServiceCapability{{
 		Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME}},
@@ -106,7 +106,8 @@ func (c *controller) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest)
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
-// ValidateVolumeCapabilities says whether a volume can be used so. All of them can but as block devices.
+// ValidateVolumeCapabilities reports whether a volume can be used this way. Only block
+// devices are not supported.
 func (c *controller) ValidateVolumeCapabilities(_ context.Context, r *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	switch {
 	case r.VolumeId == "":

@@ -1,5 +1,6 @@
-// Tensorfs-csi shows models as volumes of Kubernetes. It is a CSI driver: kubelet asks it to publish a volume for a pod, and it
-// has a tensorfs mount ready, of which the pod gets a directory, read-only.
+// Tensorfs-csi shows models as volumes of Kubernetes. It is a CSI driver: kubelet asks it
+// to publish a volume for a pod, and it provides a tensorfs mount. The pod gets a directory
+// of it, read-only.
 //
 // All pods of a node that name the same model with the same credentials read from one server, and so from one
 // copy in the page cache. A server is a process of tensorfs mount -f, below this one but in a session of its own: it outlives the driver. With a
@@ -15,12 +16,14 @@
 //	run/KEY.log        the pipe by which its messages come
 //	cache              what the servers fetched, for all of them
 //
-// Every call can be made again after any step of it, by a driver that was killed and started anew. Calls for one target wait for each other; what
-// starts, binds and ends a server has the lock of its KEY, which is taken second.
+// Every call can be repeated after any step of it, even by a driver that was killed and
+// restarted. Calls for one target wait for each other; code that starts, binds and ends a
+// server has the lock of its KEY, which is taken second.
 //
 // # Parts
 //
-// attributes.go says what a volume may ask for, node.go and controller.go answer kubelet and the
-// provisioner, servers.go runs the processes, start.go looks after what an earlier driver left. The driver never talks to the API server: what it
-// needs comes with each call. It registers itself with kubelet (registration.go).
+// attributes.go has the attributes of a volume, node.go and controller.go answer kubelet
+// and the provisioner, servers.go runs the processes, start.go resumes after an earlier
+// driver. The driver never talks to the API server: each call has what it needs. It
+// registers itself with kubelet (registration.go).
 package main

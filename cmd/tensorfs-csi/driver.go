@@ -47,7 +47,8 @@ func (d *driver) serve(ctx context.Context, l net.Listener) error {
 	return g.Serve(l)
 }
 
-// observe counts a call and logs one that failed. It says nothing of what is in a request, which may be secret.
+// observe counts a call and logs a failed one. It logs nothing of the request, which may be
+// secret.
 func (d *driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	began := time.Now()
 	resp, err := handle(ctx, req)
@@ -65,12 +66,12 @@ func (d *driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 	return resp, err
 }
 
-// GetPluginInfo says which driver this is.
+// GetPluginInfo returns the driver's name and version.
 func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
 	return &csi.GetPluginInfoResponse{Name: driverName, VendorVersion: version()}, nil
 }
 
-// GetPluginCapabilities says whether volumes can be made.
+// GetPluginCapabilities reports whether volumes can be made.
 func (d *driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	r := &csi.GetPluginCapabilitiesResponse{}
 	if d.controller != nil {
@@ -81,7 +82,7 @@ func (d *driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 	return r, nil
 }
 
-// Probe says whether volumes can be published.
+// Probe reports whether volumes can be published.
 func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	if err := d.probe(); err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
@@ -89,7 +90,7 @@ func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, 
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
 }
 
-// probe says what is missing.
+// probe reports what is missing.
 func (d *driver) probe() error {
 	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {

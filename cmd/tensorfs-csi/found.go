@@ -18,7 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// current returns the server of a key that runs or starts, nil if there is none, and whether one left its mount. The lock of the key is held.
+// current returns the server of a key that runs or starts, or nil, and
+// whether an earlier one left its mount. The lock of the key is held.
 func (f *fleet) current(key string, a attributes) (s *server, follows bool, err error) {
 	s = f.running(key)
 	if s != nil && s.isReady() {
@@ -90,8 +91,8 @@ func (f *fleet) endStrays(key string) error {
 	return detach(f.dir.mount(key)) // it may have been faster
 }
 
-// commandLine returns the words of a process's command line, nil where it has none. While a server begins, it becomes another
-// program once more, and for that moment it has none either.
+// commandLine returns the words of a process's command line, nil if it has none. While a
+// server begins, it executes itself again, and for that moment it has none either.
 func commandLine(name string) []string {
 	for range 100 {
 		line, err := os.ReadFile(name)
@@ -118,7 +119,8 @@ func untilGone(process int) {
 	}
 }
 
-// isOrphan reports whether the keeper has a mount that no server serves. Whoever asks such a mount waits.
+// isOrphan reports whether the keeper has a mount without a server. Accessing such a mount
+// blocks.
 func (f *fleet) isOrphan(key string) bool {
 	if f.keeper == "" {
 		return false

@@ -32,7 +32,7 @@ func openAt(dir int, path string, resolve uint64) (fd int, err error) {
 		switch {
 		case err == nil:
 			return fd, nil
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN): // something was renamed meanwhile
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN): // something was renamed in between
 			continue
 		}
 		return -1, &os.PathError{Op: "open", Path: path, Err: err}

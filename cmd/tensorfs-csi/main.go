@@ -164,7 +164,7 @@ func (d *driver) run(ctx context.Context, o *options) error {
 	if _, err := mountTable(); err != nil {
 		return err
 	}
-	unlock, err := d.dir.alone()
+	unlock, err := d.dir.lock()
 	if err != nil {
 		return err
 	}
@@ -212,8 +212,9 @@ func (d *driver) run(ctx context.Context, o *options) error {
 	}
 }
 
-// alone keeps a second driver away from the same directory: locks are within a process.
-func (d layout) alone() (unlock func(), err error) {
+// lock keeps a second driver away from the same directory, because locks are within a
+// process.
+func (d layout) lock() (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(d.run(), "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func eachCount(counts map[string]int64, emit func(int64, ...string)) {
 	}
 }
 
-// serverMetrics asks the servers when somebody asks for metrics.
+// serverMetrics asks the servers when metrics are collected.
 type serverMetrics struct{ *fleet }
 
 // Describe names the metrics.
@@ -101,7 +101,7 @@ func (m serverMetrics) Describe(c chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect asks all servers at the same time.
+// Collect asks all servers concurrently.
 func (m serverMetrics) Collect(c chan<- prometheus.Metric) {
 	records, err := m.dir.records()
 	if err != nil {

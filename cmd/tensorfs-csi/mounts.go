@@ -26,7 +26,7 @@ func mountTable() ([]mounts.Line, error) {
 	return mounts.ParseTable(string(b)), nil
 }
 
-// top returns the mount that is on top of a path, nil where nothing is mounted.
+// top returns the mount that is on top of a path, nil if nothing is mounted.
 func top(path string) (*mounts.Line, error) {
 	table, err := mountTable()
 	if err != nil {
@@ -53,7 +53,7 @@ func detach(path string) error {
 		if !m.Ours() {
 			return status.Errorf(codes.FailedPrecondition, "%s: something else is mounted there (%s)", path, m.Type)
 		}
-		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: somebody else was faster
+		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: another process was faster
 			return fmt.Errorf("umount %s: %w", path, err)
 		}
 	}

@@ -24,7 +24,8 @@ var nodeCapabilities = []csi.NodeServiceCapability_RPC_Type{
 	csi.NodeServiceCapability_RPC_VOLUME_CONDITION,
 }
 
-// NodeGetCapabilities says what else the node does. Files are 0444 for all, so there is nothing to do for groups, and inline volumes are never staged.
+// NodeGetCapabilities lists the node's further abilities. Files are 0444 for all, so there
+// is nothing to do for groups, and inline volumes are never staged.
 func (d *driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	r := &csi.NodeGetCapabilitiesResponse{}
 	for _, c := range nodeCapabilities {
@@ -71,7 +72,8 @@ func (d *driver) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolume
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-// checkTarget says what is wrong with a target. The table of mounts has paths as the kernel writes them.
+// checkTarget describes what is wrong with a target. The table of mounts has paths as the
+// kernel writes them.
 func checkTarget(target string) error {
 	switch {
 	case target == "":
@@ -96,7 +98,7 @@ func (d *driver) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVo
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
-// NodeGetVolumeStats says how large a volume is and how its server is.
+// NodeGetVolumeStats reports the size of a volume and the state of its server.
 func (d *driver) NodeGetVolumeStats(ctx context.Context, r *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	switch {
 	case r.VolumeId == "":
@@ -119,7 +121,7 @@ func (d *driver) NodeGetVolumeStats(ctx context.Context, r *csi.NodeGetVolumeSta
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	st, err := patiently(ctx, func() (st unix.Statfs_t, err error) { return st, unix.Statfs(r.VolumePath, &st) })
-	if err != nil { // the condition says why
+	if err != nil { // the condition has the reason
 		if !answer.VolumeCondition.Abnormal {
 			answer.VolumeCondition = abnormal("it does not answer: " + err.Error())
 		}
@@ -137,7 +139,7 @@ func abnormal(why string) *csi.VolumeCondition {
 	return &csi.VolumeCondition{Abnormal: true, Message: tensorfs.OneLine(why)}
 }
 
-// condition says how the server of a key is.
+// condition is the state of a key's server.
 func (d *driver) condition(key string) *csi.VolumeCondition {
 	st, err := d.status(key)
 	switch {

@@ -60,7 +60,7 @@ func systemError(err error) error {
 	return status.Error(code, tensorfs.OneLine(err.Error()))
 }
 
-// A notifier is where a server says that it is ready, or why not.
+// A notifier receives a server's message that it is ready, or why not.
 type notifier struct{ *net.UnixConn }
 
 func listen(path string) (notifier, error) {
@@ -77,7 +77,7 @@ func listen(path string) (notifier, error) {
 // exited is the message that the driver itself sends after a server's last.
 const exited = "EXIT_STATUS="
 
-// end says that the process is gone.
+// end records that the process is gone.
 func (n notifier) end(err error) {
 	addr := n.LocalAddr().(*net.UnixAddr)
 	if c, derr := net.DialUnix("unixgram", nil, addr); derr == nil { // else wait has ended and closed it

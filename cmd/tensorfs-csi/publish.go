@@ -49,8 +49,8 @@ func (f *fleet) publish(ctx context.Context, r record, sec secrets) error {
 // publishTries is how many servers of one model may end while a volume is published.
 const publishTries = 3
 
-// publishOn shows a volume from the server that its model has now. The error is ENOTCONN if that server ends meanwhile.
-// The lock of the target is held.
+// publishOn shows a volume from the present server of its model. The error is ENOTCONN if
+// that server ends during the call. The lock of the target is held.
 func (f *fleet) publishOn(ctx context.Context, r, old *record, sec secrets) error {
 	s, err := f.serverFor(ctx, r, old, sec)
 	if err != nil {
@@ -93,8 +93,8 @@ func (f *fleet) publishOn(ctx context.Context, r, old *record, sec secrets) erro
 
 // serverFor chooses the server of a volume, sets the record's key, and starts the server if it is not there.
 //
-// A volume keeps its server. Another one gets the server that has the same secrets now: the first
-// one of its key unless that was given others meanwhile.
+// A volume keeps its server. Another one gets the server that has the same secrets now: the
+// first one of its key, unless that was given others.
 func (f *fleet) serverFor(ctx context.Context, r, old *record, sec secrets) (*server, error) {
 	for turn := 0; ; turn++ {
 		if r.Key = r.Attributes.key(sec.sum, turn); old != nil {
@@ -143,7 +143,8 @@ func (f *fleet) tryServer(r, old *record, sec secrets) (*server, error) {
 	return f.get(r.Key, r.Attributes, sec, wantsWarm(users) || r.Attributes.Warm != "")
 }
 
-// began reports whether the key of a record is that of a server that began with these secrets.
+// began reports whether the key of a record belongs to a server that began with these
+// secrets.
 func (f *fleet) began(r *record, sec secrets) bool {
 	return r.Key == r.Attributes.key(sec.sum, 0)
 }
@@ -182,7 +183,8 @@ func (f *fleet) isShown(r *record) (bool, error) {
 // bindTime is how long binding may take: it asks the server for nothing that was not asked before.
 const bindTime = 10 * time.Second
 
-// show binds a volume to its server's mount, in place of the mount of a server that is gone. The locks of target and key are held.
+// show binds a volume to its server's mount, replacing the mount of a server that is gone.
+// The locks of target and key are held.
 func (f *fleet) show(r *record) error {
 	is, err := f.isShown(r)
 	if err != nil {
@@ -217,7 +219,7 @@ func (f *fleet) show(r *record) error {
 	return nil
 }
 
-// recorded returns the record of a volume, nil where there is none that can be read.
+// recorded returns the record of a volume, nil if it cannot be read.
 func (f *fleet) recorded(volume, target string) (*record, error) {
 	r, err := f.dir.readRecord(volume, target)
 	if errors.Is(err, errDamaged) {
@@ -302,7 +304,7 @@ func unavailable(err error, format string, args ...any) error {
 	return status.Errorf(codes.Unavailable, format, args...)
 }
 
-// checkPath says whether a directory of the tree is there, and if not, why.
+// checkPath checks that a directory of the tree exists, and explains if it does not.
 func checkPath(root, path string) error {
 	first, _, _ := strings.Cut(path, "/")
 	var described struct {
@@ -343,7 +345,7 @@ func checkPath(root, path string) error {
 // warmTick is how often a server is asked how far it is.
 const warmTick = 200 * time.Millisecond
 
-// warm waits until a model is read, for a volume that asks for that, or has it read meanwhile.
+// warm waits until a model is read, if the volume asks for that, or starts reading it.
 func (f *fleet) warm(ctx context.Context, s *server, how string) error {
 	if how == "" {
 		return nil

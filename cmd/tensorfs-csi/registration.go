@@ -17,7 +17,7 @@ type registration struct {
 	refused  chan string
 }
 
-// GetInfo says what is to be registered.
+// GetInfo returns what is to be registered.
 func (r *registration) GetInfo(context.Context, *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
 	return &registerapi.PluginInfo{Type: registerapi.CSIPlugin, Name: driverName, Endpoint: r.endpoint, SupportedVersions: []string{"1.0.0"}}, nil
 }

@@ -21,11 +21,11 @@ var secretNames = []string{"token", "accessKeyId", "secretAccessKey", "sessionTo
 
 // Secrets are what other machines ask for. They are in memory and in pipes, and nowhere else.
 type secrets struct {
-	line []byte // of JSON; nil for none
+	line []byte // of JSON; may be nil
 	sum  string // SHA-256 of it; "" for none
 }
 
-// String says nothing of them: a secret that is printed by mistake is not shown.
+// String hides them: a secret that is printed by mistake is not shown.
 func (s secrets) String() string { return "secrets" }
 
 // GoString is String.

@@ -115,7 +115,8 @@ func (f *fleet) status(key string) (fs.Status, error) {
 	return s, err
 }
 
-// statusOrOrphan asks a server how it is, and the keeper meanwhile whether there is one: a mount without a server does not answer.
+// statusOrOrphan asks a server for its status, and concurrently the keeper whether there is
+// one: a mount without a server does not answer.
 func (f *fleet) statusOrOrphan(key string) (st fs.Status, orphan bool, err error) {
 	if f.isOrphan(key) {
 		return st, true, nil
@@ -146,8 +147,8 @@ func (f *fleet) statusOrOrphan(key string) (st fs.Status, orphan bool, err error
 // orphanTick is how often the keeper is asked.
 const orphanTick = 20 * time.Millisecond
 
-// get returns the server of a key, which runs or starts. The lock of the key is held. Whoever
-// calls it calls release later.
+// get returns the server of a key, which runs or starts. The lock of the key is held. The
+// caller calls release later.
 func (f *fleet) get(key string, a attributes, sec secrets, warm bool) (*server, error) {
 	s, follows, err := f.current(key, a)
 	if err == nil && s == nil {
@@ -173,7 +174,8 @@ func (f *fleet) add(s *server) {
 	f.all[s.key] = s
 }
 
-// environment are the variables that servers get. Credentials of this process are not for those who name models.
+// environment are the variables that servers get. They exclude this process's credentials,
+// which are not for users who name models.
 var environment = []string{
 	"PATH", "TZ", "HF_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
 	"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -183,8 +185,8 @@ var environment = []string{
 // settings begins the names of variables that are for tensorfs itself.
 const settings = "TENSORFS_"
 
-// keeperTime is how long a new driver waits for the keeper: when a node starts, both do at the same time, and a server
-// that began without the keeper stays without it.
+// keeperTime is how long a new driver waits for the keeper: when a node starts, both start
+// together, and a server that began without the keeper stays without it.
 const keeperTime = 30 * time.Second
 
 // awaitKeeper returns why there is no keeper.
@@ -221,7 +223,7 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool)
 	if err := makePipe(f.dir.log(key)); err != nil {
 		return nil, err
 	}
-	// For reading too, so that the server never finds that nobody reads, which would end it.
+	// For reading too, so that the server never sees a closed pipe, which would end it.
 	log, err := os.OpenFile(f.dir.log(key), os.O_RDWR|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -328,7 +330,7 @@ func (s *server) wait(ctx context.Context) error {
 	}
 }
 
-// release is called by those who called get, with the lock of the key held.
+// release undoes get, with the lock of the key held.
 func (f *fleet) release(s *server) {
 	s.users--
 	f.retire(s.key)
@@ -340,7 +342,7 @@ const (
 	maxDelay = time.Minute
 )
 
-// hasEnded is called when the process of a server is gone.
+// hasEnded runs when the process of a server is gone.
 func (f *fleet) hasEnded(s *server) {
 	f.mu.Lock()
 	if f.all[s.key] == s {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// revive starts a server whose predecessor is gone, if volumes are bound to it, and binds those anew that it could not take over.
-// last is the predecessor, nil where it is not known.
+// revive starts a server whose predecessor is gone, if volumes are bound to it, and binds
+// again the volumes that it could not take over. last is the predecessor, nil if unknown.
 func (f *fleet) revive(key string, last *server, delay time.Duration) {
 	unlock, err := f.keys.lock(context.Background(), key)
 	if err != nil {
@@ -103,8 +103,8 @@ func (f *fleet) rebind(r record) error {
 	return f.show(now)
 }
 
-// restore looks after what an earlier driver left: servers go on, or are started anew, or
-// end if no volume is bound to them.
+// restore resumes after an earlier driver: servers go on, are restarted, or end if no
+// volume is bound to them.
 func (f *fleet) restore() error {
 	all, err := f.dir.records()
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// A record says that a volume is, or is about to be, published.
+// A record describes a volume that is, or is about to be, published.
 type record struct {
 	Volume     string     `json:"volume"`
 	Target     string     `json:"target"`
 	Key        string     `json:"key"`               // of its server
-	Secrets    string     `json:"secrets,omitempty"` // SHA-256 of those that it was published with last
+	Secrets    string     `json:"secrets,omitempty"` // SHA-256 of the secrets that it was last published with
 	Attributes attributes `json:"attributes"`
 }
 
@@ -68,7 +68,7 @@ func (d layout) readRecord(volume, target string) (*record, error) {
 	return r, err
 }
 
-// errDamaged says that a record is not what was written.
+// errDamaged is the error that a record differs from what was written.
 var errDamaged = errors.New("the record is damaged")
 
 func readRecord(path string) (*record, error) {
@@ -87,7 +87,7 @@ func readRecord(path string) (*record, error) {
 	return r, nil
 }
 
-// write makes a record durable, in place of an older one.
+// write makes a record durable, replacing an older one.
 func (d layout) write(r *record) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -118,13 +118,13 @@ func (d layout) forget(volume, target string) error {
 	return err
 }
 
-// records returns all records. Those that cannot be read are in err, and the others are returned nevertheless.
+// records returns all readable records; err names the rest.
 func (d layout) records() (all []record, err error) {
 	names, err := filepath.Glob(filepath.Join(d.volumes(), "*.json"))
 	for _, name := range names {
 		r, rerr := readRecord(name)
 		switch {
-		case errors.Is(rerr, iofs.ErrNotExist): // meanwhile
+		case errors.Is(rerr, iofs.ErrNotExist): // removed in between
 		case rerr != nil:
 			err = errors.Join(err, rerr)
 		default:
