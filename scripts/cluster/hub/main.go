@@ -1,5 +1,5 @@
-// Hub is a Hugging Face Hub of one machine for scripts/try-cluster: with private models, each for
-// those with its token.
+// Hub is a local Hugging Face Hub for scripts/try-cluster: with private models, each with
+// its own token.
 //
 //	hub FILE.gguf REPOSITORY=TOKEN...
 //
@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 )
 
-// process stands for a test: the hub ends with the process, which runs nothing else.
+// process acts as a test: the hub ends with the process, which runs nothing else.
 type process struct{ testing.TB }
 
 func (process) Cleanup(func()) {}
