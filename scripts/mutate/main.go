@@ -48,7 +48,7 @@ var operators = map[token.Token]string{
 	token.BREAK: "continue", token.CONTINUE: "break",
 }
 
-// change puts another text in the place of one token.
+// change replaces one token by another text.
 type change struct {
 	file     string
 	at       token.Position
