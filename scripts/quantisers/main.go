@@ -1,11 +1,13 @@
-// Command quantisers compares the quantisers of package kernel with those of libggml, in one run, in turn, on the same
-// numbers, whose bytes have to come out equal. It prints a table of their rates.
+// Command quantisers compares the quantisers of package kernel with libggml's, in one run,
+// in turn, on the same numbers, whose bytes have to come out equal. It prints a table of
+// their rates.
 //
 //	go run ./scripts/quantisers [-passes N] [-types REGEX] [-numbers N] [LIBGGML-BASE]
 //
-// The library is by default that of the llama.cpp that scripts/setup installs. MB/s are those of the numbers as BF16;
-// medians of the passes, and of the ratios within them. Both take F32, which is widened from random BF16. Time on one
-// core is that of the processor, so that other programs matter less; on all cores it is that of a clock.
+// By default the library belongs to the llama.cpp that scripts/setup installs. MB/s count
+// the numbers as BF16; medians of the passes, and of the ratios within them. Both take F32,
+// which is widened from random BF16. Time on one core is processor time, so that other
+// programs matter less; on all cores it is wall time.
 package main
 
 import (
