@@ -11,9 +11,9 @@ import (
 // not chance.
 const few = 3
 
-// repeatFailed runs each test that failed once more by itself, and moves those that
-// pass to Unsteady. Tests that a panic, a limit of time or a data race ended stay
-// failed: how often these happen says nothing about how bad they are.
+// repeatFailed repeats each failed test once on its own, and moves tests that pass to
+// Unsteady. Tests that a panic, a limit of time or a data race ended stay failed: their
+// frequency is no measure of their severity.
 //
 // run runs a command of the shell and returns what go test -json wrote.
 func (r *record) repeatFailed(out io.Writer, run func(command string) (io.ReadCloser, error)) {

@@ -6,10 +6,10 @@
 //	report -to FILE -check 'gofmt' -again 'gofmt -l .' -failed
 //	report -sum FILE
 //
-// Each run adds what it saw to FILE. The last form reads it all and prints what failed
-// with the command that repeats it, what was skipped and why, and the slowest packages.
-// The exit status is 1 if anything failed. With -alone, a test that failed is run once
-// more by itself, and one that passes then is named as unsteady and not as failed.
+// Each run adds its results to FILE. The last form reads it all and prints what failed with
+// the command that repeats it, what was skipped and why, and the slowest packages. The exit
+// status is 1 if anything failed. With the flag for it, a failed test is repeated on its own, and if
+// it passes then it is listed as unsteady instead of failed.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 // module is cut from the names of packages.
 const module = "github.com/tensorfs/tensorfs"
 
-// quiet is how long nothing may be printed before a line says what is running.
+// quiet is how long nothing may be printed before a line names what is running.
 const quiet = 15 * time.Second
 
 func main() {
@@ -71,7 +71,7 @@ type record struct {
 	Again    string // the command that repeats it, without packages
 	Passed   int
 	Failed   []test
-	Unsteady []test // failed beside other tests, and passed alone
+	Unsteady []test // failed beside other tests, and passed on its own
 	Skipped  []test
 	Partly   []test // passed, and said what of theirs was not tested
 	Packages []timed
@@ -79,8 +79,8 @@ type record struct {
 	passed map[string]bool // by the name of a test, in any package
 }
 
-// A test is one that failed, or was skipped for a reason. Without a package it is a
-// check that is no test of Go's; without a name it is the package as a whole.
+// A test is one that failed, or was skipped for a reason. Without a package it is a check
+// that is not a Go test; without a name it is the package as a whole.
 type test struct {
 	Package, Name, Reason string
 	race                  bool // it failed by a data race

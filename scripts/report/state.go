@@ -35,7 +35,7 @@ type pkg struct {
 	skipped int
 }
 
-// running is a test that has begun. Most print nothing that anybody has to see.
+// running is a test that has begun. Most print nothing of interest.
 type running struct {
 	began  time.Time
 	output []string
@@ -87,7 +87,7 @@ func (s *state) pkg(name string) *pkg {
 func (s *state) line(line []byte) {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil || e.Action == "" {
-		s.say("%s", line) // go itself, which says what is wrong with its arguments
+		s.say("%s", line) // go itself, which reports what is wrong with its arguments
 		return
 	}
 	switch e.Action {
@@ -209,7 +209,7 @@ func (s *state) end() {
 	}
 }
 
-// counts says what of a package is not as it should be.
+// counts summarises a package's problems.
 func (p *pkg) counts() string {
 	var parts []string
 	if p.failed > 0 {
@@ -224,7 +224,7 @@ func (p *pkg) counts() string {
 	return "  (" + strings.Join(parts, ", ") + ")"
 }
 
-// running says what runs, the tests that began first in front.
+// running lists what runs, the tests that began first in front.
 func (s *state) running() string {
 	type one struct {
 		name  string

@@ -15,7 +15,7 @@ import (
 // slowest is how many packages are named for the time they took.
 const slowest = 10
 
-// where is the FILE:LINE: that go test puts before what a test says.
+// where is the FILE:LINE: that go test puts before a test's message.
 var where = regexp.MustCompile(`^\s*[\w.]+\.go:\d+: `)
 
 // reason returns what a skipped test said last.
@@ -28,7 +28,7 @@ func reason(output []string) string {
 	return "it does not say why"
 }
 
-// notTested returns what a test that passed says of a part that it left out.
+// notTested returns a passed test's message about a part that it left out.
 func notTested(text string) (string, bool) {
 	if !where.MatchString(text) {
 		return "", false
@@ -47,7 +47,7 @@ func plain(text string) string {
 	return variable.ReplaceAllString(text, "...")
 }
 
-// runs says what makes tests run that were skipped for a reason.
+// runs is what makes tests run that were skipped for a reason.
 var runs = []struct {
 	reason *regexp.Regexp
 	how    string
