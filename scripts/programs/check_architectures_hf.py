@@ -28,7 +28,7 @@ UNLIKE_LLAMA = (
 )
 # Whether the tokens of a picture see each other is not in a GGUF file: llama.cpp decides by the width of Gemma 4, which is not a release's here,
 # and hf/ says what it does. gguf/ has a note.
-BY_WIDTH = ("gemma4",)
+BY_WIDTH = ("gemma4", "gemma4-shared", "gemma4-saved-by-transformers5")
 # A GGUF file loses something that changes the answers: gguf/ has a note.
 LOST = ("gemma2-untied", "microsoft--Phi-3.5-MoE-instruct")
 # Cases that cannot be made, and why.
@@ -93,7 +93,7 @@ def published(directory: Path) -> Loaded:
     return loaded
 
 
-# The inputs of a picture, and how many tokens it takes.
+# The inputs of a picture in patches of a size, and how many tokens it takes.
 
 
 def pixels(*shape: int) -> torch.Tensor:
@@ -114,23 +114,25 @@ def lfm2() -> tuple[dict, int]:
     return rows | dict(spatial_shapes=torch.tensor([[4, 4]])), 4
 
 
-def gemma4() -> tuple[dict, int]:
+def gemma4(patch: int) -> tuple[dict, int]:
     at = torch.tensor([[(x, y) for y in range(6) for x in range(6)]])
-    return dict(pixel_values=pixels(1, 36, 3 * 16 * 16), image_position_ids=at), 4
+    return dict(pixel_values=pixels(1, 36, 3 * patch * patch), image_position_ids=at), 4
 
 
-PICTURES: dict[str, Callable[[], tuple[dict, int]]] = {
-    "gemma3": lambda: square(56, 4),
+PICTURES: dict[str, Callable[[int], tuple[dict, int]]] = {
+    "gemma3": lambda _: square(56, 4),
     "gemma4": gemma4,
-    "glm4v": lambda: patches(14),
-    "lfm2_vl": lfm2,
-    "llama4": lambda: square(56, 4),
-    "mistral3": lambda: (square(64, 4)[0] | dict(image_sizes=torch.tensor([[64, 64]])), 4),
-    "qwen2_vl": lambda: patches(14),
-    "qwen2_5_vl": lambda: patches(14),
-    "qwen3_vl": lambda: patches(16),
-    "qwen3_5": lambda: patches(16),
-    "smolvlm": lambda: (dict(pixel_values=pixels(1, 1, 3, 56, 56)), 4),
+    "glm4v": patches,
+    "lfm2_vl": lambda _: lfm2(),
+    "llama4": lambda _: square(56, 4),
+    "mistral3": lambda _: (square(64, 4)[0] | dict(image_sizes=torch.tensor([[64, 64]])), 4),
+    "qwen2_vl": patches,
+    "qwen2_5_vl": patches,
+    "qwen3_vl": patches,
+    "qwen3_vl_moe": patches,
+    "qwen3_5": patches,
+    "qwen3_5_moe": patches,
+    "smolvlm": lambda _: (dict(pixel_values=pixels(1, 1, 3, 56, 56)), 4),
 }
 
 
@@ -139,7 +141,7 @@ def shown(model: Loaded, prompt: list[int], token: int) -> np.ndarray:
     are too small to have it."""
     config = model.model.config
     config.image_token_id = token
-    inputs, tokens = PICTURES[config.model_type]()
+    inputs, tokens = PICTURES[config.model_type](config.vision_config.patch_size)
     ids = [*prompt, *[token] * tokens, *prompt]
     kinds = torch.tensor([[int(i == token) for i in ids]])
     if config.model_type in ("gemma3", "gemma4"):

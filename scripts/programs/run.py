@@ -49,6 +49,9 @@ CHECKS = (  # the program, where it is installed, its checks
 STORES = (("ollama", "hf5", "check_stores.py"), ("transformers-5", "hf5", "check_stores.py"), ("llama-server", "hf5", "check_server.py"))
 # Of the golden models of this repository, from which tensorfs makes GGUF files.
 RUST = ("mistralrs", "rust", "check_rust.py")
+# The golden model with the tower of a model_type, whose own models have no preprocessor_config.json.
+TOWERS = dict(qwen3_vl_moe="qwen3-vl", qwen3_5_moe="qwen3.5", gemma4="gemma4")
+PREPROCESSOR = "preprocessor_config.json"
 # No program asks another machine for anything: all models are made here.
 QUIET = dict(
     HF_HUB_OFFLINE="1",
@@ -133,8 +136,17 @@ class Trial:
             file = self.models / kind / "gguf" / (source.name + ".gguf")
             self.golden(source, file)
             tower = self.models / kind / "tower" / source.name
-            if file.exists() and b'"vision_config"' in (source / "config.json").read_bytes() and self.golden(source, tower / "mmproj.gguf", "mmproj.gguf"):
+            if file.exists() and b'"vision_config"' in (source / "config.json").read_bytes() and self.golden(self.seeing(source), tower / "mmproj.gguf", "mmproj.gguf"):
                 shutil.copy(file, tower / "model.gguf")
+
+    def seeing(self, source: Path) -> Path:
+        """The directory, with the preprocessor_config.json of a model with the same tower if it has none."""
+        like = TOWERS.get(json.loads((source / "config.json").read_text())["model_type"])
+        if not like or (source / PREPROCESSOR).exists():
+            return source
+        made = shutil.copytree(source, self.work / "seeing" / source.name)
+        shutil.copy(ARCHITECTURES / like / PREPROCESSOR, made)
+        return made
 
     def recipes(self) -> None:
         names = [self.only.split("/")[0]] if self.only else []
