@@ -118,10 +118,14 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestReleaseKeepsFiles: a directory with files of the user is refused, and keeps them.
+// TestReleaseKeepsFiles: a directory with files of the user is refused, and keeps them. What earlier builds made goes.
 func TestReleaseKeepsFiles(t *testing.T) {
 	dist := t.TempDir()
 	write(t, filepath.Join(dist, "notes.txt"), "mine")
+	old := []string{"tensorfs_models-0.0.1-py3-none-any.whl", "tensorfs_0.0.1_amd64.deb", "libtensorfs-dev_0.0.1_amd64.deb", "tensorfs.rb", "SHA256SUMS", "goproxy/a/b.zip"}
+	for _, name := range old {
+		write(t, filepath.Join(dist, name), "old")
+	}
 	c := exec.Command("../release", "--trial", version)
 	c.Env = append(os.Environ(), "DIST="+dist, "WHEELS=")
 	out, err := c.CombinedOutput()
@@ -130,6 +134,9 @@ func TestReleaseKeepsFiles(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(dist, "notes.txt")); err != nil || string(text) != "mine" {
 		t.Errorf("%q, %v", text, err)
+	}
+	if left := files(t, dist); len(left) != 1 {
+		t.Errorf("it left %q", left)
 	}
 }
 
