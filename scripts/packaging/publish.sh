@@ -51,7 +51,7 @@ cannot() { echo "$*" >&2; exit 77; }
 # try_module installs the program from the proxy of modules, as a user's go install does.
 try_module() {
   local said
-  GOPROXY=file://$dist/goproxy,$(go env GOPROXY) GONOSUMDB=github.com/tensorfs/tensorfs GOFLAGS=-modcacherw GOMODCACHE=$PWD/cache GOBIN=$PWD CGO_ENABLED=0 \
+  GOPROXY=file://$dist/goproxy,$(go env GOPROXY) GONOSUMDB=github.com/tensorfs/tensorfs GOFLAGS="-modcacherw -trimpath" GOMODCACHE=$PWD/cache GOBIN=$PWD CGO_ENABLED=0 \
     go install "github.com/tensorfs/tensorfs/cmd/tensorfs@$go_version"
   said=$(./tensorfs --version)
   [[ $said == "tensorfs ${go_version#v} "* ]] || { echo "the installed program is $said"; return 1; }
