@@ -52,17 +52,17 @@ func (to *exportTo) arguments(_ *cobra.Command, args []string) error {
 	case store < 0:
 		return between(3, math.MaxInt)(nil, args)
 	}
-	name, model, err := to.settle(store, args)
+	name, model, err := to.nameAndModel(store, args)
 	if err == nil && isPath(name) && !isPath(model) && !formats.IsName(model) {
 		return usageError{fmt.Errorf("the name comes before the model; did you mean tensorfs export --%s %s?", toStores[store].flag, line([]string{model, name}))}
 	}
 	return err
 }
 
-// settle determines the model's name in a store and the model. The name is the flag's
+// nameAndModel determines the model's name in a store and the model. The name is the flag's
 // value. Some users write it with --as instead, in any order, or leave it out because the
 // model has a name already; then the flag has taken the model for its value, or --as.
-func (to *exportTo) settle(store int, args []string) (name, model string, err error) {
+func (to *exportTo) nameAndModel(store int, args []string) (name, model string, err error) {
 	s := toStores[store]
 	name = *s.asked(to)
 	as := to.as
@@ -144,7 +144,7 @@ type exportToReport struct {
 func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	name, model, err := o.to.settle(store, args)
+	name, model, err := o.to.nameAndModel(store, args)
 	if err != nil {
 		return err
 	}

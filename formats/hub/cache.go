@@ -60,7 +60,7 @@ func Find(n Name, keepInside bool) (*Found, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	f, err := find(src, n)
+	f, err := findSnapshot(src, n)
 	if err != nil {
 		src.Close()
 		return nil, err
@@ -73,8 +73,8 @@ func folderName(repository string) string {
 	return "models--" + strings.ReplaceAll(repository, "/", "--")
 }
 
-// find finds the snapshot in a repository's folder.
-func find(src *source.Directory, n Name) (*Found, error) {
+// findSnapshot finds the snapshot in a repository's folder.
+func findSnapshot(src *source.Directory, n Name) (*Found, error) {
 	f := &Found{folder: src, Name: n, asked: n}
 	if n.Revision == "" {
 		var err error

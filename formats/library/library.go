@@ -111,7 +111,7 @@ func (l *Library) look() {
 		}
 		w.before = nil
 	}
-	for _, dropped := range settle(s.found, l.kind.deeper) {
+	for _, dropped := range chooseNames(s.found, l.kind.deeper) {
 		s.warn("%s is left out: its name is that of another model, or of a directory with models", tensorfs.Printable(dropped.Call))
 	}
 	for _, c := range s.found {

@@ -99,8 +99,8 @@ func sized(n int) *buffer {
 
 func (b *buffer) free() { pool.Put(b) }
 
-// looked calls fn with the bytes [off, off+n) of a tensor, under [tensorfs.Guard].
-func looked(t *tensorfs.Tensor, off, n int64, fn func(src []byte)) error {
+// withBytes calls fn with the bytes [off, off+n) of a tensor, under [tensorfs.Guard].
+func withBytes(t *tensorfs.Tensor, off, n int64, fn func(src []byte)) error {
 	buf := sized(0)
 	defer buf.free()
 	src, memory, err := tensorfs.View(t.Data, off, n, &buf.b)
@@ -126,7 +126,7 @@ func copied(dst []byte, t *tensorfs.Tensor, first, width, pitch, n int64) error 
 	}
 	for at := int64(0); at < n; at += step {
 		rows := min(step, n-at)
-		err := looked(t, first+at*pitch, (rows-1)*pitch+width, func(src []byte) {
+		err := withBytes(t, first+at*pitch, (rows-1)*pitch+width, func(src []byte) {
 			for i := range rows {
 				copy(dst[(at+i)*width:][:width], src[i*pitch:])
 			}

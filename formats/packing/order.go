@@ -30,7 +30,7 @@ func (o *order) load() ([]int32, error) {
 	}
 	at, sorted, absent := make([]int32, o.t.Shape[0]), true, 0
 	var wrongAt error
-	err := looked(o.t, 0, o.t.Data.Size(), func(src []byte) {
+	err := withBytes(o.t, 0, o.t.Data.Size(), func(src []byte) {
 		for k := range at {
 			at[k] = int32(binary.LittleEndian.Uint32(src[4*k:]))
 		}

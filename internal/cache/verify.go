@@ -175,7 +175,7 @@ func (e *Entry) verifyMixed(ctx context.Context) error {
 	}
 	if h == nil {
 		if len(e.Missing(0, e.id.Size)) > 0 {
-			return e.absent()
+			return e.absentError()
 		}
 		return nil
 	}
@@ -188,7 +188,7 @@ func (e *Entry) verifyMixed(ctx context.Context) error {
 		n, err := e.ReadAt(b, off)
 		if n < len(b) {
 			if errors.Is(err, ErrAbsent) {
-				return e.absent()
+				return e.absentError()
 			}
 			return err
 		}
@@ -207,7 +207,7 @@ func (e *Entry) compare(h hash.Hash) error {
 	return nil
 }
 
-func (e *Entry) absent() error {
+func (e *Entry) absentError() error {
 	return fmt.Errorf("%s: it cannot be verified: %w", tensorfs.Printable(e.id.Source), ErrAbsent)
 }
 

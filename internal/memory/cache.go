@@ -7,7 +7,7 @@ import (
 )
 
 // cache adds up keys, values and states.
-func (n *Need) cache(c *checked, m *model, s *settled) error {
+func (n *Need) cache(c *checked, m *model, s *resolved) error {
 	row := func(t tensorfs.DType, elements int64, flag string) (int64, error) {
 		size, ok := t.Size([]int64{elements})
 		if !ok {

@@ -9,7 +9,7 @@ import (
 
 // compute returns how large the buffer is in which a graph is computed, and whether that is
 // exact.
-func (m *model) compute(c *checked, s *settled) (bytes int64, exact bool) {
+func (m *model) compute(c *checked, s *resolved) (bytes int64, exact bool) {
 	if bytes, ok := m.graphed(c, s); ok {
 		return bytes, true
 	}
@@ -23,7 +23,7 @@ func (m *model) rotates(t tensorfs.DType) bool {
 }
 
 // dimensions are the names of forms.txt.
-func (m *model) dimensions(c *checked, s *settled) map[string]int64 {
+func (m *model) dimensions(c *checked, s *resolved) map[string]int64 {
 	d := map[string]int64{
 		"E": m.width, "H": largest(m.heads), "F": largest(m.feedForward), "X": m.experts, "M": 0, "DF": 0, "N": 0,
 		"I": m.inner, "S": m.state, "G": m.groups, "C": m.conv, "R": m.rank, "T": s.tokens, "P": s.sequences,
@@ -48,7 +48,7 @@ func (m *model) dimensions(c *checked, s *settled) map[string]int64 {
 
 // formula adds up what lives at a time in each phase of a graph. It is a multiple of the tokens
 // as long as nothing is left over between tensors.
-func (m *model) formula(c *checked, s *settled) int64 {
+func (m *model) formula(c *checked, s *resolved) int64 {
 	tokens, d := s.tokens, m.dimensions(c, s)
 	hasCache, hasWindows, hasState := m.any(m.isCached), m.any(func(i int) bool { return m.isCached(i) && m.hasWindow(i) }), m.any(m.isRecurrent)
 	mask, caches := int64(2), int64(1) // bytes of an element
@@ -107,7 +107,7 @@ func (m *model) formula(c *checked, s *settled) int64 {
 
 // listed reports whether a list fits the model's graph: the header has no feature that the
 // list lacks, and the cache has a type that lists were compared with.
-func (m *model) listed(g *graphList, s *settled) bool {
+func (m *model) listed(g *graphList, s *resolved) bool {
 	if m.experts > 0 && (m.used < 2 || m.used > m.experts || m.used > 256) {
 		return false
 	}

@@ -104,7 +104,7 @@ func statementOf(f []string) (s statement) {
 type builder struct {
 	*model
 	c      *checked
-	s      *settled
+	s      *resolved
 	d      map[string]int64
 	layer  int
 	nodes  []node
@@ -114,7 +114,7 @@ type builder struct {
 
 // graphed returns the peak of a model's graph. It is false if the graph is not listed, or
 // no list was compared with the options.
-func (m *model) graphed(c *checked, s *settled) (bytes int64, ok bool) {
+func (m *model) graphed(c *checked, s *resolved) (bytes int64, ok bool) {
 	g := graphs.graphs[m.graph]
 	if g == nil || m.layers == 0 || m.blocks != m.layers || m.cached != m.layers || !m.listed(g, s) {
 		return 0, false
@@ -123,7 +123,7 @@ func (m *model) graphed(c *checked, s *settled) (bytes int64, ok bool) {
 }
 
 // build lists the operations of a model's graph.
-func (m *model) build(c *checked, s *settled) []node {
+func (m *model) build(c *checked, s *resolved) []node {
 	g := graphs.graphs[m.graph]
 	b := &builder{model: m, c: c, s: s, d: m.dimensions(c, s), names: map[string]int{}, inputs: map[string]int{}}
 	b.enter(0)

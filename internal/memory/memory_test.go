@@ -179,7 +179,7 @@ func TestGraphs(t *testing.T) {
 		}
 		for _, o := range []Options{{Context: 512}, {Context: 512, NoFlash: true}, {Context: 512, TypeK: tensorfs.Q8_0, TypeV: tensorfs.Q8_0}} {
 			c := &checked{}
-			s, err := m.settle(c, o)
+			s, err := m.resolveOptions(c, o)
 			if err != nil {
 				t.Fatal(err)
 			}

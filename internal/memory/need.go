@@ -82,7 +82,7 @@ func Of(h *Header, o Options) (*Need, error) {
 	case !m.known:
 		n.warn("of the architecture %s it is not known which layers have windows or states: all with keys and values are counted in full", tensorfs.Printable(h.Architecture))
 	}
-	s, err := m.settle(c, o)
+	s, err := m.resolveOptions(c, o)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func (n *Need) warn(format string, args ...any) {
 	n.Warnings = append(n.Warnings, fmt.Sprintf(format, args...))
 }
 
-// settled are the options as llama.cpp takes them.
-type settled struct {
+// resolved are the options as llama.cpp takes them.
+type resolved struct {
 	sequences, streams int64
 	cells, cellsSWA    int64 // of a stream
 	batch, tokens      int64 // given at once; in the largest graph
@@ -120,8 +120,8 @@ type settled struct {
 // padding is what contexts are multiples of.
 const padding = 256
 
-// settle works out the options for a model.
-func (m *model) settle(c *checked, o Options) (*settled, error) {
+// resolveOptions resolves the options for a model.
+func (m *model) resolveOptions(c *checked, o Options) (*resolved, error) {
 	asked := o.Context
 	if asked == 0 {
 		asked = m.context
@@ -149,7 +149,7 @@ func (m *model) settle(c *checked, o Options) (*settled, error) {
 			return nil, err
 		}
 	}
-	s := &settled{sequences: o.Parallel, streams: o.Parallel, unified: o.Unified, flash: !o.NoFlash, typeK: o.TypeK, typeV: o.TypeV, batch: o.Batch}
+	s := &resolved{sequences: o.Parallel, streams: o.Parallel, unified: o.Unified, flash: !o.NoFlash, typeK: o.TypeK, typeV: o.TypeV, batch: o.Batch}
 	all := c.pad(asked, padding)
 	s.cells = c.pad(max(all/s.streams, 1), padding)
 	if o.Unified {

@@ -321,9 +321,11 @@ func fitting(to tensorfs.DType, shape []int64) tensorfs.DType {
 	return tensorfs.F16
 }
 
-// more reports whether layer i of n is one that gets more bits: of the first eighth, of the last, and each third one
+// moreBits reports whether a layer gets more bits: in the first eighth, in the last, and every third one
 // between them.
-func more(i, n int64) bool { return i < n/8 || i >= 7*n/8 || (i-n/8)%3 == 2 }
+func moreBits(layer, layers int64) bool {
+	return layer < layers/8 || layer >= 7*layers/8 || (layer-layers/8)%3 == 2
+}
 
 // byRole is the type of a tensor by what it is for.
 func (c *choice) byRole(t Tensor) tensorfs.DType {
@@ -378,7 +380,7 @@ func (c *choice) values() tensorfs.DType {
 			to = tensorfs.Q5_K
 		}
 	case "Q4_K_M", "Q5_K_M":
-		if more(i, c.valuesIn) {
+		if moreBits(i, c.valuesIn) {
 			to = tensorfs.Q6_K
 		}
 	case "Q4_K_S":
@@ -409,7 +411,7 @@ func (c *choice) down(name string, falcon bool) tensorfs.DType {
 		switch {
 		case i < n/16:
 			return tensorfs.Q5_K
-		case !falcon || more(i, n):
+		case !falcon || moreBits(i, n):
 			return tensorfs.Q4_K
 		}
 	case "Q3_K_L":
@@ -419,9 +421,9 @@ func (c *choice) down(name string, falcon bool) tensorfs.DType {
 		return tensorfs.Q5_K
 	case "Q4_K_M":
 		switch {
-		case falcon && i < n/16, !falcon && more(i, n):
+		case falcon && i < n/16, !falcon && moreBits(i, n):
 			return tensorfs.Q6_K
-		case falcon && more(i, n):
+		case falcon && moreBits(i, n):
 			return tensorfs.Q5_K
 		}
 	case "IQ4_NL", "IQ4_XS":
@@ -429,7 +431,7 @@ func (c *choice) down(name string, falcon bool) tensorfs.DType {
 			return tensorfs.Q5_K
 		}
 	case "Q5_K_M":
-		if more(i, n) {
+		if moreBits(i, n) {
 			return tensorfs.Q6_K
 		}
 	case "Q4_K_S":

@@ -263,7 +263,7 @@ func as[T any](v any) (T, bool) { x, ok := v.(T); return x, ok }
 
 // Integer returns a whole number, also one that is written as a float.
 func (s Fields) Integer(names ...string) (int64, bool) {
-	return typed(s, names, "not a whole number", whole)
+	return typed(s, names, "not a whole number", jsonInteger)
 }
 
 // Number returns a finite number.
@@ -337,8 +337,8 @@ func (s Fields) Object(names ...string) Fields {
 // maxExact is the first whole number next to one that a float cannot hold.
 const maxExact = 1 << 53
 
-// whole returns a number of a JSON text that has no fraction.
-func whole(v any) (int64, bool) {
+// jsonInteger returns a number of a JSON text if it has no fraction.
+func jsonInteger(v any) (int64, bool) {
 	text, ok := v.(json.Number)
 	if !ok {
 		return 0, false

@@ -9,11 +9,11 @@ type candidate struct {
 
 func (c *candidate) name() string { return c.names[c.at] }
 
-// settle chooses names so that no name equals another or the beginning of another. Two
+// chooseNames chooses names so that no name equals another or the beginning of another. Two
 // equal names both yield. If one name begins with the other, the longer one yields if
 // deeper is set, otherwise the shorter one; if that one has no further name, the other
 // yields. It returns the models that get no name.
-func settle(all []*candidate, deeper bool) (dropped []*Model) {
+func chooseNames(all []*candidate, deeper bool) (dropped []*Model) {
 	for yield(all, deeper) {
 	}
 	byName := map[string]*candidate{}
