@@ -42,7 +42,8 @@ type Null struct{}
 // Env is what an expression is evaluated in.
 type Env struct {
 	Facts Facts
-	Call  func(name string, args []*Expr) any // nil: there are no functions
+	Call  func(name string, args []*Expr) any // nil: there are only the functions of all expressions
+	List  func(e *Expr) any                   // value of an argument that may be a list; nil: as anywhere
 }
 
 // Facts returns facts of a model by name: int64, float64, bool, string, or nil if the model
@@ -247,6 +248,9 @@ func (p *exprParser) unary(depth int) *Expr {
 		args := p.list(")", depth)
 		p.calls = append(p.calls, name)
 		return &Expr{Name: name, Args: args, eval: func(env *Env) any {
+			if f := functions[name]; f != nil {
+				return f(env, args)
+			}
 			if env.Call == nil {
 				return nil
 			}

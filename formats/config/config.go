@@ -28,16 +28,19 @@ const MaxArchitecture = 100
 
 // model is the input to the schema.
 type model struct {
-	get    Lookup
-	arch   string
-	scopes []string // prefixes of config.json paths; nil if read from GGUF
-	shapes Shapes
-	layers int
-	fields []tensorfs.Field
-	// of the architecture, if read from a config.json; nil without a description
-	block *architectures.Settings
-	lists map[string]any // of a config.json that were looked up: reading one costs its length
-	rope  []string       // paths of the objects about rotary embeddings that count; nil if read from GGUF
+	get     Lookup
+	arch    string
+	scopes  []string // prefixes of config.json paths; nil for GGUF
+	shapes  Shapes
+	layers  int
+	fields  []tensorfs.Field
+	block   *architectures.Settings // of the architecture; nil for one without a description
+	env     architectures.Env       // of the description's expressions
+	unknown bool                    // an expression asked for something else
+	void    []string                // fields of config.json that say that there is none
+	layer   int64                   // that an expression is evaluated for, -1 for none
+	lists   map[string]any          // of a config.json that were looked up: reading one costs its length
+	rope    []string                // paths of the objects about rotary embeddings that count; nil for GGUF
 }
 
 // FromGGUF returns the fields that a GGUF file's metadata gives. shapes may be
@@ -49,7 +52,15 @@ func FromGGUF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 			m.arch = s
 		}
 	}
+	m.prepare()
+	m.block = m.blockOfGGUF()
 	return m.evaluate(false)
+}
+
+// prepare makes a model ready for expressions.
+func (m *model) prepare() {
+	m.layer = -1
+	m.env = architectures.Env{Facts: m.fact, Call: m.call}
 }
 
 // FromHF returns the fields that a config.json gives. get may be nil, for tensors
@@ -63,7 +74,14 @@ func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 	m.rope = architectures.RopePaths(m.isSet, m.scopes...)
 	id := identity(get, m.scopes)
 	m.arch = id.architecture()
-	m.block = id.block(m.arch)
+	m.prepare()
+	if m.block = id.block(m.arch); m.block != nil {
+		for _, o := range m.block.Only {
+			if n, ok := one(o.Values).(float64); ok && n <= 0 {
+				m.void = append(m.void, o.Field)
+			}
+		}
+	}
 	return m.evaluate(bare)
 }
 
@@ -138,7 +156,16 @@ func identity(get Lookup, scopes []string) (id identifiers) {
 // hasExpertLayers reports whether some layers of a model have experts.
 func hasExpertLayers(get Lookup, scopes []string) bool {
 	every, _ := Count(get, "moe_every_n_layers")
-	return every > 0 || slices.Contains((&model{get: get, scopes: scopes}).kinds(), experts)
+	m := &model{get: get, scopes: scopes}
+	v, _ := m.find(nil, keys("layers_block_type"))
+	var words []string
+	for _, word := range asList(plain(v)) {
+		text, _ := word.(string)
+		words = append(words, text)
+	}
+	v, _ = m.find(nil, keys("hybrid_override_pattern"))
+	letters, _ := v.(string)
+	return every > 0 || architectures.HasExpertLayers(words, letters)
 }
 
 // wholes are classes that identify a model although its language model names a class too:
@@ -218,6 +245,9 @@ func (m *model) find(gguf, hf []string) (any, bool) {
 	}
 	for _, scope := range m.scopes {
 		for _, k := range hf {
+			if slices.Contains(m.void, k) {
+				continue
+			}
 			for _, path := range m.paths(scope, k) {
 				if v, ok := m.at(path); ok {
 					return v, true
@@ -271,21 +301,16 @@ func (m *model) evaluate(bare bool) []tensorfs.Field {
 		if f.only != nil && !f.only(m) || bare && !f.tensors {
 			continue
 		}
-		if n, ok := m.compressed(f.name); ok && !(f.name == "n_kv_heads" && byLayer[m.arch].heads) {
-			m.set(f.name, n)
-			continue
-		}
-		if v, ok := m.described(f); ok {
-			m.set(f.name, v)
-			continue
-		}
 		if f.first != nil {
 			if v, ok := f.first(m); ok {
 				m.setEach(f.name, v)
 				continue
 			}
 		}
-		if !m.read(f) && f.without != nil {
+		if m.always(f) {
+			continue
+		}
+		if !m.read(f) && !m.assume(f) && f.without != nil {
 			if v, ok := f.without(m); ok {
 				m.fields = append(m.fields, tensorfs.Field{Name: f.name, Value: v, Assumed: !f.tensors})
 			}
@@ -310,33 +335,94 @@ func (m *model) read(f *field) bool {
 	if used, said := m.find(nil, f.unless); said && used == false {
 		v = int64(0)
 	}
+	m.put(f, v)
+	return true
+}
+
+// put sets a field to a value of the file, or of the description. It reports whether the value
+// makes sense.
+func (m *model) put(f *field, v any) bool {
 	switch f.kind {
-	case count:
-		if n, ok := toCount(v); ok {
-			m.set(f.name, n)
+	case count, counts:
+		n, list, ok := toCounts(v)
+		if !ok || list != nil && f.kind == count {
+			return false
 		}
-	case counts:
-		if n, list, ok := toCounts(v); ok {
-			m.set(f.name, n)
-			if list != nil {
-				m.set(f.name+perLayer, list)
-			}
+		m.set(f.name, n)
+		if list != nil {
+			m.set(f.name+perLayer, m.proper(list))
 		}
 	case real:
-		if x, ok := toReal(v); ok {
-			m.set(f.name, x)
+		x, ok := toReal(v)
+		if !ok {
+			return false
 		}
+		m.set(f.name, x)
 	case text:
-		if s, ok := v.(string); ok {
-			if other, is := f.same[s]; is {
-				s = other
-			}
-			m.set(f.name, s)
+		s, ok := v.(string)
+		if !ok {
+			return false
 		}
+		if other, is := f.same[s]; is {
+			s = other
+		}
+		m.set(f.name, s)
 	case boolean:
-		if b, ok := v.(bool); ok {
-			m.set(f.name, b)
+		b, ok := v.(bool)
+		if !ok {
+			return false
 		}
+		m.set(f.name, b)
+	case pattern:
+		p, list, skip, ok := toPattern(v, m.begins())
+		if !ok || skip {
+			return false
+		}
+		m.set(f.name, p)
+		if list != nil && p != int64(0) {
+			m.set(f.name+perLayer, list)
+		}
+	}
+	return true
+}
+
+// proper returns the part of a list that is of the layers themselves, without those that only
+// predict further tokens.
+func (m *model) proper(list []int64) []int64 {
+	if layers, ok := m.count("n_layers"); ok && m.scopes == nil && layers > 0 && layers < int64(len(list)) {
+		if _, further := layersProper(m); further {
+			return list[:layers]
+		}
+	}
+	return list
+}
+
+// always sets a field to what the description says of it, whatever config.json does.
+func (m *model) always(f *field) bool {
+	if m.scopes == nil {
+		return false
+	}
+	v := m.fixed(f)
+	if v != any(nothing{}) {
+		return v != nil && m.put(f, v)
+	}
+	if f.without != nil {
+		if v, ok := f.without(m); ok {
+			m.set(f.name, v)
+		}
+	}
+	return true
+}
+
+// assume sets a field about which the file says nothing to what the description says of it.
+func (m *model) assume(f *field) bool {
+	v := m.usual(f)
+	before := len(m.fields)
+	if v == nil || !m.put(f, v) {
+		return false
+	}
+	for i := range m.fields[before:] {
+		m.fields[before+i].Assumed = true
 	}
 	return true
 }

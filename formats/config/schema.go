@@ -22,12 +22,13 @@ const (
 
 // field is a row of the schema.
 type field struct {
-	name string
-	kind kind
-	gguf []string // keys after the architecture's prefix, tried in order
-	hf   []string // paths in config.json, tried in order; "rope." is the object about rotary embeddings
-	// without returns the value if no key is present: a default, or something derived from
-	// other fields and the tensors. May be nil.
+	name  string
+	kind  kind
+	facts []string // of the descriptions; without them the one of the field's name
+	gguf  []string // keys after the architecture's prefix, tried in order
+	hf    []string // paths in config.json, tried in order; "rope." is the object about rotary embeddings
+	// without gives the value if no key is present: a default, or something derived
+	// from other fields and the tensors; nil for none.
 	without func(m *model) (any, bool)
 	// first returns a value that overrides the key's, as a number or as a []int64 with one
 	// for each layer. May be nil.
@@ -47,6 +48,9 @@ type field struct {
 var schema = sync.OnceValue(func() []field {
 	for i := range table {
 		f := &table[i]
+		if f.facts == nil {
+			f.facts = []string{f.name}
+		}
 		if fact := architectures.FactOf(f.name); fact != nil {
 			f.gguf, f.hf = slices.Concat(fact.Keys, f.gguf), slices.Concat(fact.Fields, f.hf)
 		}
@@ -61,35 +65,22 @@ var table = []field{
 		without: columns("token_embedding.weight"), tensors: true},
 	{name: "n_layers", gguf: keys("decoder.block_count"), hf: keys("decoder_layers num_transformer_layers"),
 		first: layersProper, without: layerCount, tensors: true},
-	{name: "n_heads", kind: counts, gguf: keys("decoder.attention.head_count"), hf: keys("num_heads decoder_attention_heads"), first: headsOf},
+	{name: "n_heads", kind: counts, gguf: keys("decoder.attention.head_count"), hf: keys("num_heads decoder_attention_heads")},
 	{name: "n_kv_heads", kind: counts, hf: keys("n_head_kv multi_query_group_num num_attention_groups"),
-		first: kvHeadsOf, without: kvHeads},
+		without: kvHeads},
 	{name: "head_dim", kind: counts, hf: keys("kv_channels attention_head_dim"), first: headOfEach, without: quotient("dim", "n_heads")},
-	{name: "v_head_dim", gguf: keys("attention.value_length"), hf: keys("v_head_dim"), without: same("head_dim")},
+	{name: "v_head_dim", facts: keys("value_dim"), gguf: keys("attention.value_length"), hf: keys("v_head_dim"), without: valueDim},
 	{name: "q_dim", without: rows("n_heads", "layers.0.attention.q.weight"), tensors: true},
 	{name: "kv_dim", without: rows("n_kv_heads", "layers.0.attention.k.weight"), tensors: true},
 	{name: "ffn_dim", kind: counts, gguf: keys("decoder.feed_forward_length"), hf: keys("ffn_dim d_ff decoder_ffn_dim ffn_hidden_size moe_ffn_hidden_size"),
-		first: ffnOf, without: inner("layers.0.ffn.down.weight"), tensors: true},
+		without: inner("layers.0.ffn.down.weight"), tensors: true},
 	{name: "vocab_size", hf: keys("padded_vocab_size"), without: vocabulary, tensors: true},
 	{name: "max_seq_len", gguf: keys("decoder.context_length"), hf: keys("max_seq_len seq_length max_target_positions"),
-		without: func(m *model) (any, bool) {
-			if strings.HasPrefix(m.arch, "t5") {
-				return int64(512), true
-			}
-			return int64(2048), true
-		}},
+		without: always(int64(2048))},
 
-	{name: "norm_eps", kind: real, gguf: keys("attention.layer_norm_rms_epsilon attention.layer_norm_epsilon"), hf: keys("rms_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps layernorm_epsilon"),
-		without: func(m *model) (any, bool) {
-			if strings.HasPrefix(m.arch, "gemma") {
-				return 1e-6, true
-			}
-			if m.arch == "bert" {
-				return 1e-12, true
-			}
-			return 1e-5, true
-		}},
-	{name: "rope_theta", kind: real, hf: keys("attn_config.rope_theta"), first: listed("rope_theta", 0), without: always(10000.0)},
+	{name: "norm_eps", kind: real, facts: keys("rms_norm_eps layer_norm_eps"), gguf: keys("attention.layer_norm_rms_epsilon attention.layer_norm_epsilon"), hf: keys("rms_norm_eps layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps layernorm_epsilon"),
+		without: always(1e-5)},
+	{name: "rope_theta", kind: real, hf: keys("attn_config.rope_theta"), without: always(10000.0)},
 	{name: "rope_dim", hf: keys("rotary_dim"), without: ropeDim},
 	{name: "rope_scaling_type", kind: text, hf: keys("rope.rope_type rope.type"),
 		// mrope and proportional say which numbers turn, and scale nothing.
@@ -100,34 +91,28 @@ var table = []field{
 	{name: "sliding_window", hf: keys("window_size local_attention sliding_window_size"), unless: keys("use_sliding_window"), first: unusedWindow, without: always(int64(0))},
 	{name: "sliding_window_pattern", kind: pattern, gguf: keys("attention.sliding_window_pattern"), hf: keys("sliding_window_pattern _sliding_window_pattern layer_types global_attn_every_n_layers"),
 		without: usualPattern},
-	{name: "rope_local_theta", kind: real, hf: keys("rope_local_theta swa_rope_theta"), first: listed("rope_theta", 1),
-		without: func(m *model) (any, bool) {
-			if m.arch == "gemma3" || m.arch == "gemma-embedding" {
-				return 10000.0, true
-			}
-			return m.value("rope_theta")
-		}},
+	{name: "rope_local_theta", kind: real, hf: keys("rope_local_theta swa_rope_theta"), without: same("rope_theta")},
 	{name: "tie_embeddings", kind: boolean, hf: keys("tie_word_embeddings"), without: tied, tensors: true},
 	{name: "attn_logit_softcap", kind: real, without: always(0.0)},
 	{name: "final_logit_softcap", kind: real, without: always(0.0)},
 
-	{name: "n_experts", hf: keys("moe_num_experts moe_num_primary_experts ffn_config.moe_num_experts"), first: noExperts, without: always(int64(0))},
-	{name: "n_experts_used", hf: keys("moe_topk moe_top_k moe_k moe_num_active_primary_experts ffn_config.moe_top_k"), first: noExperts, without: always(int64(0))},
-	{name: "n_experts_shared", hf: keys("num_shared_experts moe_num_shared_experts num_shared_expert"), first: noExperts, without: always(int64(0))},
-	{name: "expert_ffn_dim", hf: keys("expert_ffn_size moe_ffn_hidden_size ffn_config.ffn_hidden_size"), first: ffnWithoutExperts, without: same("ffn_dim")},
-	{name: "shared_expert_ffn_dim", hf: keys("moe_shared_expert_intermediate_size shared_intermediate_size"), first: noExperts, without: product("expert_ffn_dim", "n_experts_shared")},
-	{name: "n_dense_layers", hf: keys("moe_layer_start_index num_dense_layers"), without: denseLayers},
+	{name: "n_experts", hf: keys("moe_num_experts moe_num_primary_experts ffn_config.moe_num_experts"), without: always(int64(0))},
+	{name: "n_experts_used", hf: keys("moe_topk moe_top_k moe_k moe_num_active_primary_experts ffn_config.moe_top_k"), without: always(int64(0))},
+	{name: "n_experts_shared", hf: keys("num_shared_experts moe_num_shared_experts num_shared_expert"), without: always(int64(0))},
+	{name: "expert_ffn_dim", hf: keys("expert_ffn_size moe_ffn_hidden_size ffn_config.ffn_hidden_size"), without: same("ffn_dim")},
+	{name: "shared_expert_ffn_dim", hf: keys("moe_shared_expert_intermediate_size shared_intermediate_size"), without: product("expert_ffn_dim", "n_experts_shared")},
+	{name: "n_dense_layers", hf: keys("moe_layer_start_index num_dense_layers"), without: always(int64(0))},
 	{name: "n_nextn_layers", hf: keys("mtp_num_hidden_layers"), without: nextLayers},
 
 	{name: "q_lora_rank", without: always(int64(0))},
 	{name: "kv_lora_rank", without: always(int64(0))},
 	{name: "qk_nope_head_dim", hf: keys("qk_nope_head_dim"), without: nopeDim, only: isMLA},
-	{name: "mla_v_head_dim", gguf: keys("attention.value_length"), only: isMLA},
+	{name: "mla_v_head_dim", gguf: keys("attention.value_length"), without: compressedValueDim, only: isMLA},
 
 	{name: "ssm_conv_kernel", gguf: keys("shortconv.l_cache"), hf: keys("conv_L_cache linear_attn_config.short_conv_kernel_size")},
-	{name: "ssm_inner", without: ssmInner},
+	{name: "ssm_inner"},
 	{name: "ssm_state"},
-	{name: "ssm_dt_rank", hf: keys("mamba_n_heads mamba_num_heads"), without: stateSpaceHeads},
+	{name: "ssm_dt_rank", hf: keys("mamba_n_heads mamba_num_heads")},
 	{name: "ssm_groups"},
 
 	{name: "enc_n_layers", gguf: keys("encoder.block_count"), hf: keys("encoder_layers"), without: always(int64(0))},

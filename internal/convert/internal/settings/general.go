@@ -101,19 +101,6 @@ var generalMeanings = map[string]meaning{
 			c.refuse("the model is a reranker, of which no GGUF file is made")
 		}
 	})},
-	// How many tokens a model was trained with.
-	"nomic_context": {toGGUF: func(c call) any {
-		n, _ := c.cfg.Integer("n_positions", "max_position_embeddings", "n_ctx")
-		_, released := c.cfg.Integer("n_positions")
-		trained, ok := c.cfg.Integer("max_trained_positions")
-		switch {
-		case n == 8192 && trained == 2048:
-			return trained
-		case n == 2048 && released && (trained == 2048 || !ok): // with texts of this length
-			return int64(512)
-		}
-		return n
-	}},
 }
 
 // isReranker reports whether a model is one by its README.md or by its name, as the converter

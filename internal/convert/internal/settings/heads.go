@@ -12,7 +12,6 @@ import (
 // headMeanings are about heads, and sizes.
 var headMeanings = map[string]meaning{
 	"each": {each, each},
-	"max":  {largest, largest},
 	// Fields that have, if they are there, the values after them.
 	"is": {toGGUF: check(func(c call) {
 		for i := 0; i+1 < len(c.args); i += 2 {
@@ -75,15 +74,7 @@ var headMeanings = map[string]meaning{
 		}
 		return list
 	}},
-	// The number at a place of a list, the first at 0.
-	"item": {toGGUF: func(c call) any {
-		if list, n := c.list(0), c.number(1); n >= 0 && n < int64(len(list)) {
-			return list[n]
-		}
-		return nil
-	}},
-	"length": {toGGUF: func(c call) any { return int64(len(c.list(0))) }},
-	// Which the tokenizer contradicts.
+	// Which the tokenizer says otherwise.
 	"vocabulary": {toGGUF: func(c call) any {
 		if c.given.Tokenizer && c.arch.Word("vocab") == "" {
 			return nil
@@ -100,13 +91,10 @@ var headMeanings = map[string]meaning{
 	"kv_rows":        {toGGUF: func(c call) any { return c.keyHeadRows() }},
 	"kv_heads_or":    {toGGUF: keyHeadsOr},
 	"fused_kv_heads": {toGGUF: fusedKeyHeads},
-	// The number of heads of k and v of a Falcon, only by config.json. The tensor of q, k
-	// and v has config.json's number of heads; old models with a single head of k and v
-	// have any number there. Only the later architecture of Falcon has some numbers of
-	// heads.
-	"falcon_kv_heads": {toGGUF: func(c call) any { return c.falconKeyHeads() }},
+	// The tensor of q, k and v of a Falcon has the heads that config.json says. Only the later
+	// architecture of Falcon has some numbers of heads.
 	"falcon_heads": {check(func(c call) {
-		if got, want := c.keyHeads(), c.falconKeyHeads(); got != want {
+		if got, want := c.keyHeads(), c.number(0); got != want {
 			c.refuse("it has %d heads of k and v, and its tensors have %d", want, got)
 		}
 	}), check(func(c call) {
@@ -140,10 +128,6 @@ var headMeanings = map[string]meaning{
 		}
 		return total
 	}},
-	// A number to the power of another.
-	"power": {power, power},
-	// The square root of a number.
-	"root": {root, root},
 	// Attention is scaled by a head, but in the largest model, which llama.cpp knows by its
 	// layers, by a share of the width.
 	"gemma_scale": {check(func(c call) {
@@ -170,22 +154,6 @@ var headMeanings = map[string]meaning{
 			c.refuse("mlx-lm's %s has biases, and the file has none", c.modelType())
 		}
 	})},
-}
-
-func root(c call) any {
-	x := double(c.arg(0))
-	if x <= 0 {
-		return nil
-	}
-	return math.Sqrt(x)
-}
-
-func power(c call) any {
-	x, y := c.arg(0), c.arg(1)
-	if x == nil || y == nil {
-		return nil
-	}
-	return math.Pow(double(x), double(y))
 }
 
 // layersAre refuses a list of config.json that is not what a value is in each layer. Layers
@@ -234,21 +202,7 @@ func thereUpTo(c call) {
 	}
 }
 
-// largest returns the largest of its arguments. One may be a list.
-func largest(c call) any {
-	var best any
-	for i := range c.args {
-		for _, v := range c.list(i) {
-			n, ok := v.(int64)
-			if m, _ := best.(int64); ok && (best == nil || n > m) {
-				best = n
-			}
-		}
-	}
-	return best
-}
-
-// headSize returns the size of a head of q and k, 0 if unknown.
+// headSize returns the size of a head of q and k, 0 where nothing says it.
 func (s *Model) headSize() int64 {
 	if n := s.count("head_dim"); n > 0 {
 		return n
@@ -333,16 +287,6 @@ func fusedKeyHeads(c call) any {
 		return (qkv/size - heads) / 2
 	}
 	return c.arg(0)
-}
-
-// falconKeyHeads returns the number of heads of k and v, only by config.json.
-func (s *Model) falconKeyHeads() int64 {
-	multi, _ := s.cfg.Flag("multi_query")
-	decoder, _ := s.cfg.Flag("new_decoder_architecture")
-	if n, ok := s.cfg.Integer("num_kv_heads", "n_head_kv"); ok && (decoder || !multi) {
-		return n
-	}
-	return 1
 }
 
 // attentionScale returns what Gemma's attention is scaled by.

@@ -54,7 +54,7 @@ type Model struct {
 
 func newModel(m *tensorfs.Model, to architectures.Direction) *Model {
 	s := &Model{m: m, to: to, known: map[string]any{}, layer: -1}
-	s.env = architectures.Env{Facts: s.fact, Call: s.call}
+	s.env = architectures.Env{Facts: s.fact, Call: s.call, List: func(e *architectures.Expr) any { return call{s, []*architectures.Expr{e}}.list(0) }}
 	return s
 }
 
