@@ -54,6 +54,9 @@ var functions = map[string]func(env *Env, args []*Expr) any{
 	},
 }
 
+// HasFunction reports whether all expressions have a function of that name.
+func HasFunction(name string) bool { return functions[name] != nil }
+
 // numbers returns the values of n arguments that are numbers.
 func numbers(env *Env, args []*Expr, n int) (list []float64, ok bool) {
 	if len(args) != n {
