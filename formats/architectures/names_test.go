@@ -2,71 +2,89 @@ package architectures
 
 import (
 	"slices"
+	"strings"
 	"testing"
-
-	"github.com/tensorfs/tensorfs/formats/names"
 )
 
-// TestReordered: the tables of names and the descriptions say of the same tensors that GGUF files have
-// their rows in another order. Adapters go by the first, conversions by the second.
-func TestReordered(t *testing.T) {
-	blocks, err := readArchitectures("architectures.txt", architecturesText, modules())
-	if err != nil {
-		t.Fatal(err)
+func TestNameOf(t *testing.T) {
+	for _, c := range []struct{ class, model, want string }{
+		{"LlamaForCausalLM", "llama", "llama"},
+		{"MixtralForCausalLM", "mixtral", "llama"},
+		{"", "mistral", "llama"},
+		{"Gemma3TextModel", "gemma3_text", "gemma-embedding"},
+		{"NobodyKnows", "gemma3_text", "gemma3"},
+		{"DeepseekV3ForCausalLM", "deepseek_v3", "deepseek2"},
+		{"GptOssForCausalLM", "gpt_oss", "gpt-oss"},
+		{"", "whisper", "whisper"},
+		{"", "", ""},
+		{"llama", "LlamaForCausalLM", ""},
+	} {
+		if got := NameOf(c.class, c.model); got != c.want {
+			t.Errorf("NameOf(%q, %q) = %q, want %q", c.class, c.model, got, c.want)
+		}
 	}
-	both := 0
-	for _, a := range blocks {
-		if a.words["class"] == nil {
+}
+
+func TestReordered(t *testing.T) {
+	for _, c := range []struct {
+		arch, name string
+		want       bool
+	}{
+		{"llama", "layers.0.attention.q.weight", true},
+		{"llama", "layers.31.attention.k.bias", true},
+		{"llama", "layers.0.attention.v.weight", false},
+		{"llama", "layers.0.attention.q_norm.weight", false},
+		{"llama", "vision.layers.0.attention.q.weight", false},
+		{"llama", "layers.0.attention.q.lora_a", false},
+		{"llama", "attention.q.weight", false},
+		{"llama", "", false},
+		{"granite", "layers.0.attention.k.weight", true},
+		{"qwen2", "layers.0.attention.q.weight", false},
+		{"bert", "layers.0.attention.q.weight", false},
+		{"unknown", "layers.0.attention.q.weight", false},
+	} {
+		if got := Reordered(c.arch, c.name); got != c.want {
+			t.Errorf("Reordered(%q, %q) = %v", c.arch, c.name, got)
+		}
+	}
+}
+
+// TestNamesText holds that no row of names.txt says what a description says.
+func TestNamesText(t *testing.T) {
+	for line := range strings.Lines(namesText) {
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) != 3 {
 			continue
 		}
-		arch := a.Name
-		if gguf := a.words["gguf"]; gguf != nil {
-			arch = gguf[0].Text
+		for _, s := range AllSettings() {
+			for _, c := range s.Classes {
+				if f[0] == "class" && c.Name == f[1] || f[0] == "type" && c.ModelType == f[1] && s.GGUF == f[2] {
+					t.Errorf("%s is in a description too", strings.TrimSpace(line))
+				}
+			}
+			if f[0] == "heads" && s.GGUF == f[1] {
+				t.Errorf("%s has a description, which has its moves", f[1])
+			}
 		}
+	}
+}
+
+// TestReorderedEach holds that the order of rows of each tensor is what its description moves.
+func TestReorderedEach(t *testing.T) {
+	both := 0
+	for _, a := range All() {
 		for _, x := range a.Layer {
 			heads := slices.ContainsFunc(x.Moves, func(m Move) bool { return m.Name == "heads" })
-			got := names.Reordered(arch, "layers.0."+x.Module+".weight")
-			if got != heads {
-				t.Errorf("%s (%s): %s is reordered by the names: %v, by its description: %v", a.Name, arch, x.Module, got, heads)
+			if got := Reordered(a.Name, "layers.0."+x.Module+".weight"); got != heads {
+				t.Errorf("%s: %s is reordered: %v, want %v", a.Name, x.Module, got, heads)
 			}
-			if got && heads {
+			if heads {
 				both++
 			}
 		}
 	}
 	if both < 30 {
 		t.Errorf("only %d tensors are reordered", both)
-	}
-}
-
-// TestClasses: the tables of names know each class and model_type of the descriptions, as an architecture that
-// has it.
-func TestClasses(t *testing.T) {
-	classes, types := map[string][]string{}, map[string][]string{}
-	for _, s := range AllSettings() {
-		for _, c := range s.Classes {
-			if s.Where != "" && names.Arch(c.Name+WithExperts, "") == s.GGUF {
-				continue // the class belongs to another architecture too, and names ask for the experts
-			}
-			classes[c.Name] = append(classes[c.Name], s.GGUF)
-			types[c.ModelType] = append(types[c.ModelType], s.GGUF)
-		}
-	}
-	delete(classes, "")
-	delete(types, "")
-	delete(types, "git")         // what one release of Grok is marked with; the word is another model's
-	delete(types, "bailing_moe") // of two generations, and the first has no description
-	if len(classes) < 190 || len(types) < 150 {
-		t.Errorf("%d classes, %d types", len(classes), len(types))
-	}
-	for class, archs := range classes {
-		if got := names.Arch(class, ""); !slices.Contains(archs, got) {
-			t.Errorf("class %s is %q by the names, want one of %q", class, got, archs)
-		}
-	}
-	for modelType, archs := range types {
-		if got := names.Arch("", modelType); !slices.Contains(archs, got) {
-			t.Errorf("model_type %s is %q by the names, want one of %q", modelType, got, archs)
-		}
 	}
 }

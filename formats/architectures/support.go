@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/tensorfs/tensorfs/formats/names"
 )
 
 //go:embed missing.txt
@@ -44,7 +42,7 @@ func readSupport(file, text string) ([]Supported, error) {
 	all := map[string]*Supported{}
 	of := func(class string) *Supported {
 		if all[class] == nil {
-			all[class] = &Supported{class, names.Arch(class, ""), map[string]Given{}}
+			all[class] = &Supported{class, NameOf(class, ""), map[string]Given{}}
 		}
 		return all[class]
 	}

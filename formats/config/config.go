@@ -6,7 +6,6 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
-	"github.com/tensorfs/tensorfs/formats/names"
 )
 
 // Lookup returns a value of a model's metadata: in GGUF by the full key
@@ -143,7 +142,7 @@ func identity(get Lookup, scopes []string) (id identifiers) {
 				}
 			}
 		}
-		if names.Arch(class+architectures.WithExperts, "") != "" && hasExpertLayers(get, scopes) {
+		if architectures.NameOf(class+architectures.WithExperts, "") != "" && hasExpertLayers(get, scopes) {
 			class += architectures.WithExperts
 		}
 		v, _ := get(scope + "model_type")
@@ -176,15 +175,15 @@ var wholes = []string{"DeepseekOCRForCausalLM", "UnlimitedOCRForCausalLM"}
 // architecture returns GGUF's name of it.
 func (id identifiers) architecture() string {
 	if whole := id.classes[len(id.classes)-1]; slices.Contains(wholes, whole) {
-		return names.Arch(whole, "")
+		return architectures.NameOf(whole, "")
 	}
 	for _, class := range id.classes {
-		if a := names.Arch(class, ""); a != "" {
+		if a := architectures.NameOf(class, ""); a != "" {
 			return a
 		}
 	}
 	for _, modelType := range id.types {
-		if a := names.Arch("", modelType); a != "" {
+		if a := architectures.NameOf("", modelType); a != "" {
 			return a
 		}
 	}

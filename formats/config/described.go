@@ -52,7 +52,7 @@ func (m *model) fixed(f *field) any {
 				return v
 			}
 		}
-		if s.Always && s.Value != nil {
+		if s.Always && s.Value != nil && s.Value.Name != "head_size" { // which is said of the part that turns, too
 			if v := m.eval(s.Value); v != nil {
 				return v
 			}

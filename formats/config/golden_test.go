@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.want.json")
@@ -180,7 +180,7 @@ func TestPair(t *testing.T) {
 // TestTables checks that architectures meant by the schema exist.
 func TestTables(t *testing.T) {
 	for _, model := range []string{"gemma3", "gemma2", "cohere2", "mamba"} {
-		if names.Arch("", model) != model {
+		if architectures.NameOf("", model) != model {
 			t.Errorf("no architecture %s", model)
 		}
 	}

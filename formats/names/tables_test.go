@@ -84,49 +84,6 @@ func TestTables(t *testing.T) {
 	}
 }
 
-func TestArch(t *testing.T) {
-	for _, c := range []struct{ class, model, want string }{
-		{"LlamaForCausalLM", "llama", "llama"},
-		{"MixtralForCausalLM", "mixtral", "llama"},
-		{"", "mistral", "llama"},
-		{"Gemma3TextModel", "gemma3_text", "gemma-embedding"},
-		{"NobodyKnows", "gemma3_text", "gemma3"},
-		{"DeepseekV3ForCausalLM", "deepseek_v3", "deepseek2"},
-		{"GptOssForCausalLM", "gpt_oss", "gpt-oss"},
-		{"", "whisper", "whisper"},
-		{"", "", ""},
-		{"llama", "LlamaForCausalLM", ""},
-	} {
-		if got := Arch(c.class, c.model); got != c.want {
-			t.Errorf("Arch(%q, %q) = %q, want %q", c.class, c.model, got, c.want)
-		}
-	}
-}
-
-func TestReordered(t *testing.T) {
-	for _, c := range []struct {
-		arch, name string
-		want       bool
-	}{
-		{"llama", "layers.0.attention.q.weight", true},
-		{"llama", "layers.31.attention.k.bias", true},
-		{"llama", "layers.0.attention.v.weight", false},
-		{"llama", "layers.0.attention.q_norm.weight", false},
-		{"llama", "vision.layers.0.attention.q.weight", false},
-		{"llama", "layers.0.attention.q.lora_a", false},
-		{"llama", "attention.q.weight", false},
-		{"llama", "", false},
-		{"granite", "layers.0.attention.k.weight", true},
-		{"qwen2", "layers.0.attention.q.weight", false},
-		{"bert", "layers.0.attention.q.weight", false},
-		{"unknown", "layers.0.attention.q.weight", false},
-	} {
-		if got := Reordered(c.arch, c.name); got != c.want {
-			t.Errorf("Reordered(%q, %q) = %v", c.arch, c.name, got)
-		}
-	}
-}
-
 func TestApart(t *testing.T) {
 	square := []int64{8, 8}
 	for _, c := range []struct {

@@ -260,7 +260,7 @@ func (x *applied) inOrder(canonical string, t *tensorfs.Tensor, whole bool) (*te
 	if err == nil && whole {
 		t, err = x.reorder(canonical, layout.Columns, t)
 	}
-	if err != nil || !names.Reordered(x.m.Architecture, canonical) {
+	if err != nil || !architectures.Reordered(x.m.Architecture, canonical) {
 		return t, err
 	}
 	head := x.m.ConfigInt("head_dim")

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -33,11 +33,11 @@ var layoutHelp = map[string]string{
 // are the same in both layouts.
 func (t *Tree) LayoutNote() string {
 	m := t.Model
-	if !names.Reordered(m.Architecture, "layers.0.attention.q.weight") {
+	if !architectures.Reordered(m.Architecture, "layers.0.attention.q.weight") {
 		return "" // most architectures, without a look at their tensors
 	}
 	for i := range m.Tensors {
-		if names.Reordered(m.Architecture, m.Tensors[i].Weight()) {
+		if architectures.Reordered(m.Architecture, m.Tensors[i].Weight()) {
 			return layoutHelp[m.Layout]
 		}
 	}
