@@ -4,6 +4,7 @@
 //
 //	architectures.txt   a block for each architecture: its tensors, in the order of GGUF files, and what
 //	                    config.json and the keys of GGUF files say
+//	names.txt           names and orders of rows that no description has, because nothing is converted
 //	modules.txt         a line for each module of tensors: its shape, and how each side spells it; the
 //	                    sizes that shapes are made of, and the moves of numbers between the sides
 //	keys.txt            a line for each fact that has a key and a field: its kind, and both names

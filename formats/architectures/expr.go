@@ -43,7 +43,7 @@ type Null struct{}
 type Env struct {
 	Facts Facts
 	Call  func(name string, args []*Expr) any // nil: there are only the functions of all expressions
-	List  func(e *Expr) any                   // value of an argument that may be a list; nil: as anywhere
+	List  func(e *Expr) any                   // returns the value of an argument that may be a list; nil: the usual value
 }
 
 // Facts returns facts of a model by name: int64, float64, bool, string, or nil if the model

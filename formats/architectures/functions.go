@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// functions are the functions that all expressions have. Other functions are of the package
-// that evaluates the expression: see Env.
+// functions are the functions that all expressions have. The package that evaluates an expression
+// may add others: see Env.
 var functions = map[string]func(env *Env, args []*Expr) any{
 	// The largest of numbers and of lists of numbers.
 	"max": func(env *Env, args []*Expr) any {

@@ -38,7 +38,7 @@ var allNamed = sync.OnceValue(func() *named {
 			all[key] = name
 		}
 	}
-	for _, conditional := range []bool{false, true} { // a class that has two blocks is of the one without a condition
+	for _, conditional := range []bool{false, true} { // of two blocks of a class, the one without a condition counts
 		for _, s := range heads() {
 			for _, c := range s.Classes {
 				if (s.Where != "") == conditional {
@@ -51,7 +51,7 @@ var allNamed = sync.OnceValue(func() *named {
 	return n
 })
 
-// NameOf returns GGUF's name of an architecture from what a config.json says: architectures[0],
+// NameOf returns GGUF's name of an architecture by two fields of config.json: architectures[0],
 // which is the more exact one, and model_type. Either may be empty. The name is empty if neither
 // is known.
 func NameOf(class, modelType string) string {

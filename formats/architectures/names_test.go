@@ -49,7 +49,7 @@ func TestReordered(t *testing.T) {
 	}
 }
 
-// TestNamesText holds that no row of names.txt says what a description says.
+// TestNamesText holds that no row of names.txt repeats a description.
 func TestNamesText(t *testing.T) {
 	for line := range strings.Lines(namesText) {
 		line, _, _ = strings.Cut(line, "#")

@@ -29,17 +29,17 @@ const MaxArchitecture = 100
 type model struct {
 	get     Lookup
 	arch    string
-	scopes  []string // prefixes of config.json paths; nil for GGUF
+	scopes  []string // prefixes of config.json paths; nil in a GGUF file
 	shapes  Shapes
 	layers  int
 	fields  []tensorfs.Field
-	block   *architectures.Settings // of the architecture; nil for one without a description
+	block   *architectures.Settings // of the architecture; nil if it has no description
 	env     architectures.Env       // of the description's expressions
 	unknown bool                    // an expression asked for something else
-	void    []string                // fields of config.json that say that there is none
+	void    []string                // fields of config.json that the description takes for missing
 	layer   int64                   // that an expression is evaluated for, -1 for none
 	lists   map[string]any          // of a config.json that were looked up: reading one costs its length
-	rope    []string                // paths of the objects about rotary embeddings that count; nil for GGUF
+	rope    []string                // paths of the objects about rotary embeddings that count; nil in a GGUF file
 }
 
 // FromGGUF returns the fields that a GGUF file's metadata gives. shapes may be
@@ -385,7 +385,7 @@ func (m *model) put(f *field, v any) bool {
 	return true
 }
 
-// proper returns the part of a list that is of the layers themselves, without those that only
+// proper returns the part of a list about the model's own layers, without layers that only
 // predict further tokens.
 func (m *model) proper(list []int64) []int64 {
 	if layers, ok := m.count("n_layers"); ok && m.scopes == nil && layers > 0 && layers < int64(len(list)) {
@@ -396,7 +396,7 @@ func (m *model) proper(list []int64) []int64 {
 	return list
 }
 
-// always sets a field to what the description says of it, whatever config.json does.
+// always sets a field to the value that the description gives it, regardless of config.json.
 func (m *model) always(f *field) bool {
 	if m.scopes == nil {
 		return false
@@ -413,7 +413,7 @@ func (m *model) always(f *field) bool {
 	return true
 }
 
-// assume sets a field about which the file says nothing to what the description says of it.
+// assume sets a field that is missing in the file to the default in the description.
 func (m *model) assume(f *field) bool {
 	v := m.usual(f)
 	before := len(m.fields)

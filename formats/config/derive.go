@@ -201,8 +201,8 @@ func tied(m *model) (any, bool) {
 // hasEncoder keeps the d_model of a plain decoder from looking like an encoder's.
 func hasEncoder(m *model) bool { return m.positive("enc_n_layers") }
 
-// usualPattern is the pattern of architectures whose files do not state it: what their config.json
-// would have.
+// usualPattern returns the pattern of an architecture whose files do not state it: the constant
+// that the description has for config.json.
 func usualPattern(m *model) (any, bool) {
 	if m.block != nil && m.positive("sliding_window") {
 		for _, s := range m.block.Config {

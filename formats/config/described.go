@@ -8,9 +8,9 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// What is special about an architecture is in its description. It says what a converter writes
-// to the keys of a GGUF file, and what config.json has of these keys. So a model has the same
-// fields as a directory and as a GGUF file.
+// Each architecture has a description: how a converter computes the keys of a GGUF file from
+// config.json, and the fields of config.json from the keys. Both kinds of files are read by these
+// lines, so that a model has the same fields as a directory and as a GGUF file.
 
 // block returns the description of the architecture that a config.json names, nil without
 // one.
@@ -43,7 +43,7 @@ func (m *model) blockOfGGUF() (block *architectures.Settings) {
 	return block
 }
 
-// fixed returns the value that the description gives a field whatever the file says, and the
+// fixed returns the value that the description gives a field regardless of the file, and the
 // value of a field of config.json that only this architecture has.
 func (m *model) fixed(f *field) any {
 	for _, s := range m.items(f) {
@@ -52,7 +52,7 @@ func (m *model) fixed(f *field) any {
 				return v
 			}
 		}
-		if s.Always && s.Value != nil && s.Value.Name != "head_size" { // which is said of the part that turns, too
+		if s.Always && s.Value != nil && s.Value.Name != "head_size" { // a config.json may rotate a part of it
 			if v := m.eval(s.Value); v != nil {
 				return v
 			}
@@ -61,7 +61,7 @@ func (m *model) fixed(f *field) any {
 	return nil
 }
 
-// usual returns the value that the description gives a field about which the file says nothing.
+// usual returns the default that the description gives a field.
 func (m *model) usual(f *field) any {
 	for _, s := range m.items(f) {
 		if !s.Always && s.Value != nil {
@@ -73,11 +73,11 @@ func (m *model) usual(f *field) any {
 	return nil
 }
 
-// nothing is the value of a field that the description takes away: whatever config.json says of
-// it, it is what it is without a word.
+// nothing is the value of a field that the description takes away: regardless of config.json it
+// has the schema's default.
 type nothing struct{}
 
-// eval returns the value of an expression, nil if it asks for what is not known here.
+// eval returns the value of an expression, nil if it uses a name that is not known here.
 func (m *model) eval(e *architectures.Expr) any {
 	if e.Name == "nothing" {
 		return nothing{}
@@ -89,15 +89,15 @@ func (m *model) eval(e *architectures.Expr) any {
 	return nil
 }
 
-// holds reports whether a condition holds, and asks for nothing else than what is known here.
+// holds reports whether a condition holds, false if it uses a name that is not known here.
 func (m *model) holds(e *architectures.Expr) bool {
 	m.unknown = false
 	return e.HoldsIn(&m.env) && !m.unknown
 }
 
-// items returns the lines of the description about a field that are of use: what keys have for a
-// config.json. A GGUF file has these keys. One without a key has what config.json would have
-// without a word, or a real number that the class has by default: no tensor shows it.
+// items returns the description's lines about a field. For a config.json these are the lines of
+// keys. A GGUF file has the keys themselves: if one is missing, the field has the constant of
+// config.json, or the class's default if it is a real number, which no tensor shows.
 func (m *model) items(f *field) (list []*architectures.Setting) {
 	if m.block == nil {
 		return nil
@@ -126,8 +126,8 @@ func (m *model) items(f *field) (list []*architectures.Setting) {
 	return list
 }
 
-// fact returns what the description's expressions mean by a name: see package settings, which
-// evaluates the same expressions.
+// fact returns the value of a name in the description's expressions. Package settings evaluates
+// the same expressions.
 func (m *model) fact(name string) any {
 	if what, of, ok := strings.Cut(name, "."); ok {
 		return m.about(what, of)
@@ -188,7 +188,7 @@ func (m *model) ofLayer(name string) (any, bool) {
 	return m.value(name)
 }
 
-// kind returns what layer_types says of the layer that an expression is evaluated for.
+// kind returns the word of layer_types for the layer that an expression is evaluated for.
 func (m *model) kind() any {
 	v, _ := m.find(nil, keys("layer_types"))
 	list := asList(plain(v))
@@ -198,7 +198,7 @@ func (m *model) kind() any {
 	return list[m.layer]
 }
 
-// about returns a field of config.json, or what the tensor of a module says.
+// about returns a field of config.json, or the presence, the rows or the columns of a module's tensor.
 func (m *model) about(what, of string) any {
 	if what == "config" {
 		v, _ := m.find(nil, []string{of})
@@ -224,8 +224,8 @@ func (m *model) about(what, of string) any {
 	return map[string]any{"rows": s[0], "cols": s[len(s)-1]}[what]
 }
 
-// call returns the value of a function that asks for more than one value. Functions that
-// measure tensors have none: the fields that they are for have other ways to be known.
+// call returns the value of a function. An unknown function has none, and its expression is not
+// used.
 func (m *model) call(name string, args []*architectures.Expr) any {
 	switch name {
 	case "each", "first":
@@ -256,7 +256,7 @@ func (m *model) call(name string, args []*architectures.Expr) any {
 			total += n
 		}
 		return total
-	case "window_pattern", "layer_types": // of which the argument is the usual period
+	case "window_pattern", "layer_types": // the argument is the usual period
 		if m.positive("sliding_window") && len(args) == 1 {
 			return args[0].In(&m.env)
 		}

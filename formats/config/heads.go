@@ -8,8 +8,8 @@ func kvHeads(m *model) (any, bool) {
 	return n, ok
 }
 
-// headOfEach gives a size of heads for each layer where those that see a window have
-// another than those that see everything.
+// headOfEach returns a size of heads for each layer if layers with a window have another size than
+// layers without.
 func headOfEach(m *model) (any, bool) {
 	if m.headless() {
 		return nil, true // head_dim is the state space's
@@ -68,8 +68,8 @@ func nopeDim(m *model) (any, bool) {
 	return inRange(k-r, okK && okR)
 }
 
-// valueDim is the size of a head of v. Files whose k and v are made by one matrix of a compressed
-// vector may not say it.
+// valueDim returns the size of a head of v. In a GGUF file without this key it follows from the
+// matrix that computes k and v from a compressed vector.
 func valueDim(m *model) (any, bool) {
 	s := m.shape("layers.0.attention.kv_b.weight")
 	v, _ := m.find(keys("rope.dimension_count"), nil)
@@ -82,7 +82,7 @@ func valueDim(m *model) (any, bool) {
 	return m.value("head_dim")
 }
 
-// compressedValueDim is the same of a model that is known to have compressed attention.
+// compressedValueDim returns that size for a model with compressed attention.
 func compressedValueDim(m *model) (any, bool) {
 	if m.scopes != nil || m.shape("layers.0.attention.kv_b.weight") == nil {
 		return nil, false

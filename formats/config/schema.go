@@ -24,11 +24,11 @@ const (
 type field struct {
 	name  string
 	kind  kind
-	facts []string // of the descriptions; without them the one of the field's name
+	facts []string // names in the descriptions; nil: the name of the field
 	gguf  []string // keys after the architecture's prefix, tried in order
 	hf    []string // paths in config.json, tried in order; "rope." is the object about rotary embeddings
 	// without gives the value if no key is present: a default, or something derived
-	// from other fields and the tensors; nil for none.
+	// from other fields and the tensors; nil if there is no such rule.
 	without func(m *model) (any, bool)
 	// first returns a value that overrides the key's, as a number or as a []int64 with one
 	// for each layer. May be nil.

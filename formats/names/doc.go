@@ -13,7 +13,7 @@
 //	attention.txt ...   all other spellings, by the part of the model
 //	wrappers.txt        prefixes that some exports put in front of every name
 //	companions.txt      suffixes of tensors that belong to another: scales, offsets, LoRA
-//	architectures.txt   names of architectures in config.json, see [Arch], and what is joined in them, see [Apart]
+//	joined.txt          tensors of some architectures that join several others, see [Apart]
 //
 // A name that no line knows is kept, escaped by [Escape] so that any bytes can
 // name a file. So is the name of the loser when two tensors of a file mean the

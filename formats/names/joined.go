@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// apart says why a joined tensor does not hold its parts back to back, by architecture and
+// apart is the reason why a joined tensor does not hold its parts back to back, by architecture and
 // module below the layer.
 var apart = sync.OnceValue(func() map[[2]string]string {
 	all := map[[2]string]string{}
