@@ -74,7 +74,7 @@ var headMeanings = map[string]meaning{
 		}
 		return list
 	}},
-	// Which the tokenizer says otherwise.
+	// Which the tokenizer contradicts.
 	"vocabulary": {toGGUF: func(c call) any {
 		if c.given.Tokenizer && c.arch.Word("vocab") == "" {
 			return nil
@@ -91,7 +91,7 @@ var headMeanings = map[string]meaning{
 	"kv_rows":        {toGGUF: func(c call) any { return c.keyHeadRows() }},
 	"kv_heads_or":    {toGGUF: keyHeadsOr},
 	"fused_kv_heads": {toGGUF: fusedKeyHeads},
-	// The tensor of q, k and v of a Falcon has the heads that config.json says. Only the later
+	// The tensor of q, k and v of a Falcon has config.json's number of heads. Only the later
 	// architecture of Falcon has some numbers of heads.
 	"falcon_heads": {check(func(c call) {
 		if got, want := c.keyHeads(), c.number(0); got != want {
@@ -202,7 +202,7 @@ func thereUpTo(c call) {
 	}
 }
 
-// headSize returns the size of a head of q and k, 0 where nothing says it.
+// headSize returns the size of a head of q and k, 0 if unknown.
 func (s *Model) headSize() int64 {
 	if n := s.count("head_dim"); n > 0 {
 		return n
