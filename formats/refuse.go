@@ -94,7 +94,11 @@ func Meant(given string) string {
 	}
 	for _, n := range otherNames {
 		if len(given) > len(n.given) && strings.EqualFold(given[:len(n.given)], n.given) {
-			return n.here + given[len(n.given):]
+			rest := given[len(n.given):]
+			if strings.HasSuffix(n.here, "://") {
+				rest = strings.TrimLeft(rest, "/")
+			}
+			return n.here + rest
 		}
 	}
 	org, name, _ := strings.Cut(given, "/")

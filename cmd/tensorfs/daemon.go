@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,6 +42,11 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	if _, isDevice := logDevices[o.logTo]; o.logTo != "" && !isDevice {
+		if meant := near.Names(o.logTo, slices.Sorted(maps.Keys(logDevices)), 1); meant != nil && !strings.Contains(o.logTo, "/") {
+			if _, err := os.Lstat(o.logTo); err != nil {
+				return usageError{fmt.Errorf("--log %s: did you mean %s? For a file of that name write ./%[1]s", printableName(o.logTo), meant[0])}
+			}
+		}
 		if o.logTo, err = filepath.Abs(o.logTo); err != nil {
 			return err
 		}

@@ -232,7 +232,7 @@ func wrapUsage(c *cobra.Command) {
 			if slices.Contains(a, "") { // often a variable that is not set; as a path it would be the current directory
 				return usageError{fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine())}
 			}
-			if err := cmp.Or(emptyFlag(cmd.Flags()), unexpanded(cmd.Flags(), a), contradiction(cmd.Flags())); err != nil {
+			if err := cmp.Or(emptyFlag(cmd.Flags()), blankUnit(cmd.Flags(), a), unexpanded(cmd.Flags(), a), contradiction(cmd.Flags())); err != nil {
 				return err
 			}
 			err := args(cmd, a)

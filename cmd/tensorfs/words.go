@@ -31,6 +31,10 @@ var verbs = []struct{ words, does, with string }{
 	{"compare cmp", "tensorfs diff WHAT OTHER", "MODEL"},
 	{"check", "tensorfs verify WHAT", "MODEL"},
 	{"rm rmi remove delete", "tensorfs cache prune, which only removes what tensorfs fetched itself", ""},
+	{"open start load", "tensorfs mount WHAT MOUNTPOINT", "MODEL"},
+	{"stop eject", "tensorfs umount WHAT", "MOUNTPOINT"},
+	{"search find", "tensorfs list, which prints the models of this machine", ""},
+	{"rename mv", "tensorfs export --to-ollama NAME WHAT, which gives a model another name there", "MODEL"},
 	{"create", "tensorfs export --to-ollama NAME WHAT", "MODEL"},
 	{"merge", "tensorfs mount --lora ADAPTER WHAT MOUNTPOINT, or a recipe of mergekit in place of the model", "MODEL"},
 }
@@ -40,6 +44,7 @@ var refused = []struct{ words, advice string }{
 	{"run chat generate complete", "tensorfs runs no models; mount one, and name its gguf/model.gguf to what does: llama-server -m MOUNTPOINT/gguf/model.gguf"},
 	{"push upload", "tensorfs writes nothing to other machines; ollama push and hf upload do"},
 	{"login logout auth whoami signin", "tensorfs has no login; tokens come from HF_TOKEN or hf auth login (see tensorfs help remote)"},
+	{"update upgrade uninstall install", "tensorfs comes from a package or from go install, which update and remove it"},
 	{"train finetune fine-tune", "tensorfs trains no models; it shows what training needs as files"},
 }
 
@@ -69,12 +74,12 @@ func theirVerb(word string, args []string) string {
 
 // theirFlags maps a flag of another program to the flag of tensorfs that means the same.
 var theirFlags = map[string]string{
-	"ctx-size": "context", "ctx": "context", "n-ctx": "context", "context-length": "context", "max-model-len": "context", "c": "context",
+	"ctx-size": "context", "ctx": "context", "n-ctx": "context", "context-length": "context", "num-ctx": "context", "context-size": "context", "max-model-len": "context", "c": "context",
 	"n-parallel": "parallel", "np": "parallel", "ctk": "cache-type-k", "ctv": "cache-type-v", "fa": "flash-attn", "batch-size": "batch", "ubatch-size": "ubatch",
 	"q-bits": "mlx-bits", "bits": "mlx-bits", "q-group-size": "mlx-group", "q-mode": "mlx-mode", "outtype": "gguf-type", "quant": "gguf-type", "quantize": "gguf-type",
 	"dtype": "gguf-type", "ftype": "gguf-type", "qtype": "gguf-type", "q": "mlx-bits", "cache-dir": "cache", "vfs-cache-max-size": "cache-size",
 	"allow-non-empty": "nonempty", "allow-nonempty": "nonempty", "imatrix-file": "imatrix", "vram": "gpu", "gpu-memory": "gpu", "threads": "jobs", "overwrite": "force", "yes": "force", "y": "force",
-	"adapter": "lora", "adapter-path": "lora", "override-kv": "set", "local-files-only": "offline",
+	"adapter": "lora", "adapter-path": "lora", "override-kv": "set", "log-file": "log", "logfile": "log", "log-to": "log", "local-files-only": "offline",
 }
 
 // theirWays are flags of other programs for what is done here in another way. command is the one that the advice is
@@ -82,6 +87,9 @@ var theirFlags = map[string]string{
 var theirWays = []struct{ command, flags, advice string }{
 	{"mount", "daemon background detach", "leave it out: mount returns as soon as the files are there, and --foreground stays"},
 	{"mount", "vfs-cache-mode dir-cache-time poll-interval attr-timeout buffer-size", "leave it out: files of a model do not change, and the kernel keeps what was read"},
+	{"mount", "readonly ro", "leave it out: a mount is always read-only"},
+	{"export", "format type", "what is written follows the directory: gguf, hf, mlx, npy, or any pattern of tensorfs ls MODEL"},
+	{"cat", "raw", "leave it out, and name the file: raw/NAME has a tensor as it is stored"},
 	{"cat", "o output outfile", "tensorfs cat writes to standard output: add > FILE"},
 	{"export", "o output outfile output-dir out", "the directory follows the model: tensorfs export MODEL DIR PATTERN..."},
 	{"export", "name", "the name follows the store: --to-ollama NAME, --to-lmstudio PUBLISHER/NAME or --to-hf-cache ORG/NAME"},
@@ -92,6 +100,7 @@ var theirWays = []struct{ command, flags, advice string }{
 	{"", "token hf-token", "tokens come from HF_TOKEN or hf auth login, where no list of processes shows them"},
 	{"", "repo-type", "leave it out: models are what is read"},
 	{"", "m model hf-path model-path model-id hf-repo hf hf-file", "the model has no flag: its name follows the command"},
+	{"info", "verbose v", "--json prints all that is known, --metadata the keys"},
 	{"info", "ngl gpu-layers n-gpu-layers n", "--gpu SIZE, with --context, says how many layers fit"},
 	{"", "ngl gpu-layers n-gpu-layers", "tensorfs runs no models; info --context TOKENS --gpu SIZE says how many layers fit"},
 }
@@ -103,7 +112,10 @@ func unknownFlag(c *cobra.Command, err error) error {
 	if !ok {
 		return nil
 	}
-	name := missing.GetSpecifiedName()
+	name := strings.ReplaceAll(missing.GetSpecifiedName(), "_", "-")
+	if words := c.Flags().Args(); c.HasParent() && c.HasSubCommands() && len(words) > 0 {
+		return notACommand(c, words[0])
+	}
 	if words := c.Flags().Args(); !c.HasParent() && len(words) > 0 { // of a command that is not there
 		if advice := theirVerb(words[0], words[1:]); advice != "" {
 			return usageError{fmt.Errorf("%q is not a command; %s", words[0], advice)}
@@ -180,6 +192,25 @@ func misplaced(set *pflag.FlagSet, args []string) string {
 	}
 	return ""
 }
+
+// blankUnit returns an error if the unit of a flag's number follows as an argument, as in --size 20 GB.
+func blankUnit(set *pflag.FlagSet, args []string) (err error) {
+	set.Visit(func(f *pflag.Flag) {
+		units := unitsOf[f.Value.Type()]
+		if err != nil || units == nil {
+			return
+		}
+		for _, a := range args {
+			if _, serr := os.Lstat(a); serr != nil && units.MatchString(a) {
+				err = usageError{fmt.Errorf("%s follows --%s after a blank; write it without one, as in --%[2]s 24%[1]s", printableName(a), f.Name)}
+			}
+		}
+	})
+	return err
+}
+
+// unitsOf are the units of flags by their types.
+var unitsOf = map[string]*regexp.Regexp{"SIZE": regexp.MustCompile(`^(?i)[kmgt](i?b)?$`), "TOKENS": regexp.MustCompile(`^(?i)(k|m)$`)}
 
 // maxBlanks bounds the words that are tried as one name.
 const maxBlanks = 6

@@ -26,7 +26,7 @@ func URL(u *url.URL) string {
 // any other text that is not an address, is returned unchanged.
 func Name(s string) string {
 	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok || !isScheme(scheme) {
+	if !ok || !isScheme(scheme) || rest == "" {
 		return s
 	}
 	if scheme == "s3" || scheme == "oci" { // what follows the host is literal: %20 and ? are letters of a key
