@@ -65,8 +65,8 @@ type Options struct {
 	// Agent is sent as User-Agent; "" is "tensorfs".
 	Agent string
 	// Progress is told of long operations such as a download, with a description and the
-	// number of bytes, 0 if unknown. Of the returned functions, add is called as bytes
-	// arrive, by any goroutine, and end when the operation is over. May be nil.
+	// number of bytes, 0 if unknown. Of the returned functions, add counts bytes as they
+	// arrive, from any goroutine, and end runs when the operation is over. May be nil.
 	Progress func(what string, total int64) (add func(n int64), end func())
 	// Asks receives the host of every request. May be nil.
 	Asks func(host string)
