@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 
-	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 type catOptions struct {
@@ -57,7 +57,7 @@ func (o *catOptions) run(cmd *cobra.Command, args []string) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	out := &output{ctx: ctx, stdout: stdout, stderr: cmd.ErrOrStderr(), name: printableName(model) + ", " + tensorfs.Printable(path)}
-	guarded := term.Is(stdout) && !o.force
+	guarded := cli.IsTerminal(stdout) && !o.force
 	switch {
 	case e.Dir != nil:
 		return fmt.Errorf("%s is a directory; tensorfs ls %s %s lists it", tensorfs.Printable(path), printableName(model), tensorfs.Printable(path))
@@ -119,7 +119,7 @@ func (o *output) verified(m *tensorfs.Model, path string, d tensorfs.Data) error
 func (o *output) copy(total int64, part func(off int64) (int64, error)) error {
 	stderr := o.stderr
 	mode := os.ModeNamedPipe // or something else that no bar is drawn beside
-	if f, ok := term.File(o.stdout); ok && !term.Is(f) {
+	if f, ok := cli.File(o.stdout); ok && !cli.IsTerminal(f) {
 		if info, err := f.Stat(); err == nil {
 			mode = info.Mode()
 		}

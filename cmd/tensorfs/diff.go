@@ -47,7 +47,7 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 		err = ignorePipe(r.print(cmd.OutOrStdout(), o.all))
 	}
 	switch {
-	case is[usageError](err):
+	case isA[usageError](err):
 		return err
 	case err != nil:
 		return troubleError{err}
@@ -92,7 +92,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	var progress *bar
+	var progress *progressBar
 	results, err := compare.Compare(ctx, pairs, compare.Options{
 		A: o.checked.Tree.Views, B: o.checked.Tree.Views, Tolerance: o.tolerance,
 		Progress: func(total int64) (add func(int64)) {
@@ -108,7 +108,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 			return progress.add
 		})
 	}
-	if err := progress.finish(ctx, err, printableName(a)+" and "+printableName(b), "tensors", x.Model, y.Model); err != nil {
+	if err := finishRead(ctx, progress, err, printableName(a)+" and "+printableName(b), "tensors", x.Model, y.Model); err != nil {
 		return nil, err
 	}
 	return &diffReport{a: x, b: y, config: config, notes: models.Notes, results: results, ranks: ranks}, nil

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/compare"
 	"github.com/tensorfs/tensorfs/internal/report"
-	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views/measure"
 )
 
@@ -42,7 +42,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 	g := report.NewGrid(names)
 	widest := 0
 	for _, k := range g.Kinds {
-		widest = max(widest, term.Cells(tensorfs.Printable(k)))
+		widest = max(widest, cli.Cells(tensorfs.Printable(k)))
 	}
 	widest = min(widest, 28)
 	if !differs || g.Layers < 2 || widest+4+g.Layers > max(width, 40) || len(g.Kinds) > 40 {
@@ -57,7 +57,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 	// Kinds that are equal throughout are counted, so that what differs is seen.
 	equal := 0
 	say := func(indent, format string, args ...any) {
-		for _, line := range term.Wrap(fmt.Sprintf(format, args...), max(width, 40)-len(indent), 0) {
+		for _, line := range cli.Wrap(fmt.Sprintf(format, args...), max(width, 40)-len(indent), 0) {
 			fmt.Fprintln(w, indent+line)
 		}
 	}
@@ -85,8 +85,8 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 			equal++
 			continue
 		}
-		name := term.Shorten(tensorfs.Printable(k), widest)
-		fmt.Fprintf(w, "  %s%s  %s\n", name, strings.Repeat(" ", widest-term.Cells(name)), row.String())
+		name := cli.Shorten(tensorfs.Printable(k), widest)
+		fmt.Fprintf(w, "  %s%s  %s\n", name, strings.Repeat(" ", widest-cli.Cells(name)), row.String())
 	}
 	if equal > 0 {
 		fmt.Fprintf(w, "  and %s that are equal in all layers\n", plural(equal, "kind"))
@@ -133,7 +133,7 @@ func (r *diffReport) roles(w io.Writer, width int) {
 	t := table{right: []bool{2: true, 3: true, 4: true, 5: true}}
 	t.add("by role", "layers", "change", "mean", "numbers", "rank")
 	for _, x := range list[:min(len(list), 16)] {
-		t.add("  "+tensorfs.Printable(x.name), term.Shorten(report.Span(x.layers), 24), inPercent(x.most), inPercent(x.sum/x.n), inPercent(x.part), rankText(x.rank))
+		t.add("  "+tensorfs.Printable(x.name), cli.Shorten(report.Span(x.layers), 24), inPercent(x.most), inPercent(x.sum/x.n), inPercent(x.part), rankText(x.rank))
 	}
 	t.print(w, width)
 	r.layers(w, width)

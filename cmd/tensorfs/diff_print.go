@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/compare"
 	"github.com/tensorfs/tensorfs/internal/near"
-	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 const (
@@ -27,18 +27,18 @@ const (
 var diffStatuses = []struct {
 	is     compare.Status
 	title  string
-	colour term.Colour
+	colour cli.Colour
 	head   []string
 	row    func(d *diffReport, r compare.Result) tableRow // without the name
 }{
-	{compare.Different, "different", term.Warning, figureHead, (*diffReport).figures},
-	{compare.Shape, "of another shape", term.Warning, []string{"A", "B"}, func(_ *diffReport, r compare.Result) tableRow {
+	{compare.Different, "different", cli.Warning, figureHead, (*diffReport).figures},
+	{compare.Shape, "of another shape", cli.Warning, []string{"A", "B"}, func(_ *diffReport, r compare.Result) tableRow {
 		return tableRow{cells: []string{shape(r.A), shape(r.B)}}
 	}},
-	{compare.OnlyA, "only in A", term.Warning, storedHead, func(_ *diffReport, r compare.Result) tableRow { return storedAs(r.A) }},
-	{compare.OnlyB, "only in B", term.Warning, storedHead, func(_ *diffReport, r compare.Result) tableRow { return storedAs(r.B) }},
+	{compare.OnlyA, "only in A", cli.Warning, storedHead, func(_ *diffReport, r compare.Result) tableRow { return storedAs(r.A) }},
+	{compare.OnlyB, "only in B", cli.Warning, storedHead, func(_ *diffReport, r compare.Result) tableRow { return storedAs(r.B) }},
 	{compare.Close, "close", "", figureHead, (*diffReport).figures},
-	{compare.Equal, "equal", term.Good, nil, nil},
+	{compare.Equal, "equal", cli.Good, nil, nil},
 }
 
 var (
@@ -48,7 +48,7 @@ var (
 
 // print writes the report for people.
 func (r *diffReport) print(stdout io.Writer, all bool) error {
-	w, width, painter := bufio.NewWriter(stdout), tableWidth(stdout), term.PainterOf(stdout)
+	w, width, painter := bufio.NewWriter(stdout), tableWidth(stdout), cli.PainterOf(stdout)
 	r.width = width
 	for i, t := range []*tensorfs.Model{r.a.Model, r.b.Model} {
 		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(withAdapters(t.Path, t)), t.Format, tensorfs.Printable(t.Architecture))
@@ -61,11 +61,11 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 		t := table{right: make([]bool, 3)}
 		t.add("config", "A", "B")
 		for _, c := range r.config {
-			t.add("  "+c.Name, term.Shorten(cmp.Or(string(c.A), "-"), configValue), term.Shorten(cmp.Or(string(c.B), "-"), configValue))
+			t.add("  "+c.Name, cli.Shorten(cmp.Or(string(c.A), "-"), configValue), cli.Shorten(cmp.Or(string(c.B), "-"), configValue))
 		}
 		t.print(w, width)
 	}
-	r.grid(w, width, term.UTF8())
+	r.grid(w, width, cli.UTF8())
 	r.roles(w, width)
 	sections := map[compare.Status][]compare.Result{}
 	for _, x := range r.results {
@@ -116,7 +116,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 	}
 	last := paragraph(width, plural(len(r.results), "tensor")+": ", strings.Join(counts, ", "))
 	if r.equal() {
-		last = painter.Paint(term.Good, last)
+		last = painter.Paint(cli.Good, last)
 	}
 	fmt.Fprintln(w, last)
 	return w.Flush()
@@ -182,6 +182,6 @@ func number(v float64) string { return fmt.Sprintf("%.3g", v) }
 // paragraph is a text in lines of width columns, at least 40 and at most 80. The first begins with "first", and
 // all following lines are indented by as much.
 func paragraph(width int, first, text string) string {
-	indent := strings.Repeat(" ", term.Cells(first))
-	return first + strings.Join(term.Wrap(text, min(max(width, 40), term.Columns)-len(indent), 0), "\n"+indent)
+	indent := strings.Repeat(" ", cli.Cells(first))
+	return first + strings.Join(cli.Wrap(text, min(max(width, 40), cli.Columns)-len(indent), 0), "\n"+indent)
 }

@@ -167,7 +167,7 @@ func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) er
 		return exportAdvice(err)
 	}
 	var left *unverified
-	bars := []*bar{}
+	bars := []*progressBar{}
 	draw := func(what string) func(total int64) func(int64) {
 		return func(total int64) func(int64) {
 			for _, b := range bars {
@@ -222,10 +222,10 @@ func (s *toStore) failed(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; nothing of the model is in %s", s.o.remote.wrong(), tensorfs.Printable(s.dir))
 	case ctx.Err() != nil:
 		return errors.New("interrupted; the same command goes on where this one stopped")
-	case is[*tensorfs.ChangedError](err):
+	case isA[*tensorfs.ChangedError](err):
 		changed, _ := errors.AsType[*tensorfs.ChangedError](err)
 		return fmt.Errorf("%s: the file changed while the model was exported; run the command again", tensorfs.Printable(changed.File))
-	case errors.Is(err, fs.ErrPermission) && !is[*tensorfs.FormatError](err):
+	case errors.Is(err, fs.ErrPermission) && !isA[*tensorfs.FormatError](err):
 		return fmt.Errorf("%w; run the command as the owner of %s or as root, or name another store", err, tensorfs.Printable(s.dir))
 	case errors.Is(err, stores.ErrExists):
 		return fmt.Errorf("%w; choose another name, or --force to replace it", err)

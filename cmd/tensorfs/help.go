@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // layOutHelp makes help begin with the usage and the examples, which are what most look
@@ -25,11 +25,11 @@ func layOutHelp(root *cobra.Command) {
 		if names == nil {
 			return ""
 		}
-		return strings.Join(term.Wrap("For models on other machines, see tensorfs help remote: "+strings.Join(names, ", "), term.Columns, 0), "\n")
+		return strings.Join(cli.Wrap("For models on other machines, see tensorfs help remote: "+strings.Join(names, ", "), cli.Columns, 0), "\n")
 	})
 	const flags, subcommands = "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{if .HasAvailableSubCommands}}{{$cmds"
 	usage := strings.Replace(root.UsageTemplate(), flags, "{{ownFlags .LocalFlags}}{{with remoteFlags .LocalFlags}}\n\n{{.}}{{end}}", 1)
-	usage = strings.ReplaceAll(usage, ".FlagUsages |", fmt.Sprintf(".FlagUsagesWrapped %d |", term.Columns))
+	usage = strings.ReplaceAll(usage, ".FlagUsages |", fmt.Sprintf(".FlagUsagesWrapped %d |", cli.Columns))
 	root.SetUsageTemplate(usage)
 	at := strings.Index(usage, subcommands)
 	const ifCommand, end = "{{if or .Runnable .HasSubCommands}}", "{{end}}"
@@ -47,7 +47,7 @@ func flagUsages(all *pflag.FlagSet, remote bool) string {
 			set.AddFlag(&shown)
 		}
 	})
-	text := func(set *pflag.FlagSet) string { return strings.TrimRight(set.FlagUsagesWrapped(term.Columns), " \n") }
+	text := func(set *pflag.FlagSet) string { return strings.TrimRight(set.FlagUsagesWrapped(cli.Columns), " \n") }
 	if remote {
 		return text(set)
 	}

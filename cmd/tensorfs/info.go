@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/memory"
 	"github.com/tensorfs/tensorfs/internal/rescue"
-	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -187,7 +187,7 @@ func (o *infoOptions) one(stdout io.Writer, name string, below, several bool) (w
 			return nil, err
 		}
 	}
-	return nil, (&infoScreen{info: info, memory: need, config: t.Model.Config, width: max(term.Width(stdout), 60)}).print(stdout)
+	return nil, (&infoScreen{info: info, memory: need, config: t.Model.Config, width: max(cli.Width(stdout), 60)}).print(stdout)
 }
 
 // describe collects everything about a model, by the user's name for it.
@@ -320,16 +320,4 @@ func partAfter(path, text string) string {
 	_, rest, _ := strings.Cut(filepath.ToSlash(path), "/"+text)
 	rest, _, _ = strings.Cut(rest, "/")
 	return rest
-}
-
-// size prints bytes with a unit of powers of 1024.
-func size(n int64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	f, unit := float64(n)/1024, 0
-	for f >= 1024 && unit < 3 {
-		f, unit = f/1024, unit+1
-	}
-	return fmt.Sprintf("%.1f %ciB", f, "KMGT"[unit])
 }

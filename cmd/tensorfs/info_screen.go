@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // The screen that info prints has at most 60 lines. Of what a model can have any
@@ -45,7 +45,7 @@ const keyWidth = 14
 // row prints a key and its text, in as many lines as that takes up to rows. Texts
 // of the model must come through shown.
 func (s *infoScreen) row(key string, rows int, format string, args ...any) {
-	for _, line := range term.Wrap(fmt.Sprintf(format, args...), s.width-keyWidth, rows) {
+	for _, line := range cli.Wrap(fmt.Sprintf(format, args...), s.width-keyWidth, rows) {
 		fmt.Fprintf(s.out, "%-*s%s\n", keyWidth, key, line)
 		key = ""
 	}
@@ -58,7 +58,7 @@ func (s *infoScreen) shown(text string) string {
 	if len(text) > enough {
 		text = strings.ToValidUTF8(text[:enough], "") + "..."
 	}
-	return term.Shorten(tensorfs.Printable(text), s.width-keyWidth)
+	return cli.Shorten(tensorfs.Printable(text), s.width-keyWidth)
 }
 
 // plural puts a number before a word.
@@ -174,13 +174,13 @@ func (s *infoScreen) types() {
 	}
 	width := keyWidth - 2
 	for _, t := range all[:min(len(all), mostTypes)] {
-		width = max(width, term.Cells(t.Type))
+		width = max(width, cli.Cells(t.Type))
 	}
 	width = min(width, s.width-34-barWidth)
 	fmt.Fprintf(s.out, "\n%-*s%s\n", width+2, "types", "tensors       bytes    share")
 	for _, t := range all[:min(len(all), mostTypes)] {
 		share := float64(t.Bytes) / float64(max(s.info.Bytes, 1))
-		line := fmt.Sprintf("%-*s  %7d  %10s  %5.1f %%  %s", width, term.Shorten(tensorfs.Printable(t.Type), width), t.Tensors, size(t.Bytes), 100*share, term.Bar(share, barWidth))
+		line := fmt.Sprintf("%-*s  %7d  %10s  %5.1f %%  %s", width, cli.Shorten(tensorfs.Printable(t.Type), width), t.Tensors, size(t.Bytes), 100*share, cli.Bar(share, barWidth))
 		fmt.Fprintln(s.out, strings.TrimRight(line, " "))
 	}
 	if more := len(all) - mostTypes; more > 0 {
@@ -237,7 +237,7 @@ func (s *infoScreen) warnings() {
 			fmt.Fprintf(s.out, "  and %d more; --json has all\n", len(s.info.Warnings)-i)
 			break
 		}
-		lines := term.Wrap(tensorfs.OneLine(warning), s.width-4, min(left, wholeLines))
+		lines := cli.Wrap(tensorfs.OneLine(warning), s.width-4, min(left, wholeLines))
 		left -= len(lines)
 		for j, line := range lines {
 			fmt.Fprintf(s.out, "%s%s\n", map[bool]string{true: "  ", false: "    "}[j == 0], line)

@@ -16,10 +16,10 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/formats/models"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/rescue"
-	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 type listOptions struct {
@@ -151,7 +151,7 @@ const (
 
 // printModels prints the table and, below a model that cannot be opened, why.
 func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
-	width := max(term.Width(stdout), 40)
+	width := max(cli.Width(stdout), 40)
 	t := table{right: []bool{3: true, 5: true}}
 	if len(rows) > 0 {
 		t.add("NAME", "FORMAT", "ARCHITECTURE", "PARAMS", "QUANT", "SIZE")
@@ -160,7 +160,7 @@ func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
 		r := &rows[i]
 		name := tensorfs.Printable(r.shown)
 		if r.Error != "" {
-			why := term.Wrap(r.Error, width-2, errorLines)
+			why := cli.Wrap(r.Error, width-2, errorLines)
 			for k := range why {
 				why[k] = "  " + why[k]
 			}
@@ -171,12 +171,12 @@ func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
 		if r.Parameters != nil {
 			parameters = about(*r.Parameters)
 		}
-		t.add(name, r.Format, term.Shorten(tensorfs.Printable(r.Architecture), widestArchitecture), parameters, shortQuant(r.Quant), size(*r.Bytes))
+		t.add(name, r.Format, cli.Shorten(tensorfs.Printable(r.Architecture), widestArchitecture), parameters, shortQuant(r.Quant), size(*r.Bytes))
 	}
 	w := bufio.NewWriter(stdout)
 	t.print(w, width)
 	for _, note := range notes {
-		fmt.Fprintln(w, strings.Join(term.Wrap(note, width, errorLines), "\n"))
+		fmt.Fprintln(w, strings.Join(cli.Wrap(note, width, errorLines), "\n"))
 	}
 	return w.Flush()
 }
@@ -186,5 +186,5 @@ func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
 func shortQuant(quant string) string {
 	quant, _, _ = strings.Cut(strings.TrimPrefix(quant, "mostly "), " (")
 	quant, _, _ = strings.Cut(quant, ",")
-	return term.Shorten(tensorfs.Printable(quant), widestQuant)
+	return cli.Shorten(tensorfs.Printable(quant), widestQuant)
 }

@@ -12,22 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
-	"github.com/tensorfs/tensorfs/internal/term"
 )
-
-// Exit codes.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-
-	exitTrouble = 2 // of diff, whose 1 means that models differ
-)
-
-// usageError is a command line that cannot be understood.
-type usageError struct{ error }
 
 func main() {
 	// Package net/http writes there what servers send unasked. All messages of this
@@ -50,7 +37,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // execute runs a command with its arguments and returns the exit code.
 func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
-	out := term.Check(stdout)
+	out := cli.Check(stdout)
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(stderr)
@@ -65,60 +52,17 @@ func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	if !is[reported](err) {
+	if !isA[reported](err) {
 		printError(stderr, err, args)
 	}
 	switch {
-	case is[usageError](err):
+	case isA[usageError](err):
 		return exitUsage
-	case is[troubleError](err):
+	case isA[troubleError](err):
 		return exitTrouble
 	}
 	return exitFailed
 }
-
-// is reports whether an error is of a type.
-func is[T error](err error) bool {
-	_, ok := errors.AsType[T](err)
-	return ok
-}
-
-// troubleError is a failure of a command whose exit status 1 means something else.
-type troubleError struct{ error }
-
-// printError prints an error of a command line.
-func printError(stderr io.Writer, err error, args []string) {
-	complain(stderr, "tensorfs: "+errorLine(err, args))
-}
-
-// complain prints a message: as one line, which a terminal gets folded at words.
-func complain(w io.Writer, message string) { fmt.Fprintln(w, folded(w, message)) }
-
-// folded returns text that is written to w, folded at words if that is a terminal.
-func folded(w io.Writer, text string) string {
-	if !term.Is(w) {
-		return text
-	}
-	return term.Fold(text, term.Width(w)-1, "  ")
-}
-
-// errorLine returns an error of a command line as a line. Words that are too long to read,
-// such as a name of 5,000 letters, are cut in the middle.
-func errorLine(err error, args []string) string {
-	words := strings.Split(tensorfs.OneLine(publicText(err.Error(), args)), " ")
-	for i := range words {
-		words[i] = term.Shorten(words[i], longestWord)
-	}
-	return strings.Join(words, " ")
-}
-
-const longestWord = 400
-
-// reported marks a failure that the command has already printed.
-type reported struct{ error }
-
-// Unwrap returns what was reported, which decides the exit code.
-func (r reported) Unwrap() error { return r.error }
 
 func newRoot() *cobra.Command { return newRootFor(system(runtime.GOOS)) }
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/report"
-	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 const (
@@ -208,7 +208,7 @@ func (o *infoOptions) printMetadataOf(stdout io.Writer, m *tensorfs.Model, named
 		return nil, fmt.Errorf("%s: no key matches %q; without it all %d are listed", tensorfs.Printable(named), o.metadata, len(m.Metadata))
 	}
 	if several {
-		if _, err := fmt.Fprintf(stdout, "%s\n", term.Shorten(tensorfs.Printable(named), max(term.Width(stdout), 60))); err != nil {
+		if _, err := fmt.Fprintf(stdout, "%s\n", cli.Shorten(tensorfs.Printable(named), max(cli.Width(stdout), 60))); err != nil {
 			return nil, err
 		}
 	}

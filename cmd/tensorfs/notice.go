@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // patience is how long a command is silent before it reports what it waits for.
@@ -32,7 +32,7 @@ const noted = "\x00note "
 func (n *notice) begin(w io.Writer) (end func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.w != nil || !n.forward && !term.Is(w) {
+	if n.w != nil || !n.forward && !cli.IsTerminal(w) {
 		return func() {}
 	}
 	n.w = w
@@ -73,7 +73,7 @@ func (n *notice) draw() {
 
 // print draws the text. The caller holds the lock.
 func (n *notice) print() {
-	fmt.Fprint(n.w, "\r\x1b[K"+term.Shorten(tensorfs.Printable(n.text), term.Width(n.w)-1)) // failing to draw is not a failure
+	fmt.Fprint(n.w, "\r\x1b[K"+cli.Shorten(tensorfs.Printable(n.text), cli.Width(n.w)-1)) // failing to draw is not a failure
 }
 
 // end takes the line away; nothing is drawn afterwards.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
@@ -57,7 +57,7 @@ func errnoOf(err error) syscall.Errno {
 // isJournal reports whether systemd connected a writer to its journal. See
 // systemd.exec(5), JOURNAL_STREAM.
 func isJournal(w io.Writer) bool {
-	f, ok := term.File(w)
+	f, ok := cli.File(w)
 	if !ok {
 		return false
 	}

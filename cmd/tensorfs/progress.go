@@ -1,28 +1,25 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
-// bar counts progress. On a terminal it draws a line.
-type bar struct {
-	w     io.Writer // nil unless it is a terminal
+// progressBar counts how far something is. On a terminal it is a line that says so.
+type progressBar struct {
+	w     io.Writer // a terminal; nil for anything else, on which nothing is drawn
 	what  string
 	total int64
-	width func() int // of the terminal in columns, 0 if unknown
+	width func() int // of the terminal in columns, 0 where that is not known
 	began time.Time
 
 	from  int64        // what was there before
-	moved func() int64 // how much has come since then, if only that takes time; nil means what add receives
+	moved func() int64 // how much has come since then, which alone takes time; nil: what add is told
 
 	mu   sync.Mutex
 	done int64
@@ -30,52 +27,34 @@ type bar struct {
 }
 
 // progress returns a bar that is drawn at once.
-func progress(w io.Writer, what string, total int64) *bar { return newBar(w, what, total, 0) }
+func progress(w io.Writer, what string, total int64) *progressBar { return newBar(w, what, total, 0) }
 
 // progressLater is progress for what is mostly done at once: the bar is drawn only
 // after a second.
-func progressLater(w io.Writer, what string, total int64) *bar {
+func progressLater(w io.Writer, what string, total int64) *progressBar {
 	return newBar(w, what, total, time.Second)
 }
 
-func newBar(w io.Writer, what string, total int64, after time.Duration) *bar {
+func newBar(w io.Writer, what string, total int64, after time.Duration) *progressBar {
 	now := time.Now()
-	b := &bar{what: what, total: total, began: now, next: now.Add(after), width: func() int { return term.Width(w) }}
-	if term.Is(w) {
+	b := &progressBar{what: what, total: total, began: now, next: now.Add(after), width: func() int { return cli.Width(w) }}
+	if cli.IsTerminal(w) {
 		b.w = w
 	}
 	return b
 }
 
-// interrupted reports how far the work got, and what became of it.
-func (b *bar) interrupted(what, result string) error {
+// interrupted says how far the work on something got, and what became of it.
+func (b *progressBar) interrupted(what, result string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return fmt.Errorf("%s: interrupted after %s of %s; %s", what, size(min(b.done, b.total)), size(b.total), result)
 }
 
-// finish ends work on models that ended with err: with an error where it was interrupted,
-// or where what was read of them is not what it was.
-func (b *bar) finish(ctx context.Context, err error, what, of string, models ...*tensorfs.Model) error {
-	b.clear()
-	if err != nil && ctx.Err() != nil {
-		return b.interrupted(what, "of a part of the "+of+" nothing is printed")
-	}
-	for _, m := range models {
-		if err == nil {
-			err = sound(ctx, m)
-		}
-	}
-	if changed, ok := errors.AsType[*tensorfs.ChangedError](err); ok {
-		return fmt.Errorf("%s: the file changed while it was read; run the command again", tensorfs.Printable(changed.File))
-	}
-	return err
-}
-
 // redraw is how often a bar is drawn: often enough to move, too seldom to cost.
 const redraw = 100 * time.Millisecond
 
-func (b *bar) add(n int64) {
+func (b *progressBar) add(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.done += n
@@ -89,7 +68,7 @@ func (b *bar) add(n int64) {
 
 // clear leaves an empty line, also of a ^C that the terminal has echoed there, until more
 // is added.
-func (b *bar) clear() {
+func (b *progressBar) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.w == nil {
@@ -107,7 +86,7 @@ const cells = 20
 //	verify [########            ]  43 %, 1.2 GiB of 2.7 GiB, 512.0 MiB/s, 3 s left
 //
 // It leaves out the bar, and then the end, where the terminal is too narrow.
-func (b *bar) line(after time.Duration) string {
+func (b *progressBar) line(after time.Duration) string {
 	part, done, moved := 1.0, b.done, b.done
 	if b.moved != nil {
 		moved = b.moved()

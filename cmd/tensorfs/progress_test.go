@@ -25,7 +25,7 @@ func TestBar(t *testing.T) {
 		{2 << 30, 1 << 30, time.Second, 0, "verify [####################] 100 %, 2.0 GiB of 1.0 GiB, 2.0 GiB/s"},
 		{0, 0, time.Second, 0, "verify [####################] 100 %, 0 B of 0 B"},
 	} {
-		b := &bar{what: "verify", done: test.done, total: test.total, width: func() int { return test.width }}
+		b := &progressBar{what: "verify", done: test.done, total: test.total, width: func() int { return test.width }}
 		if got := b.line(test.after); got != test.want {
 			t.Errorf("%d of %d after %v in %d columns:\n%q, want\n%q", test.done, test.total, test.after, test.width, got, test.want)
 		}
@@ -34,7 +34,7 @@ func TestBar(t *testing.T) {
 
 // TestBarOfRest holds that what was there before counts as done, and not as fast.
 func TestBarOfRest(t *testing.T) {
-	b := &bar{what: "fetch", done: 3 << 30, total: 4 << 30, width: func() int { return 0 }, from: 2 << 30, moved: func() int64 { return 1 << 29 }}
+	b := &progressBar{what: "fetch", done: 3 << 30, total: 4 << 30, width: func() int { return 0 }, from: 2 << 30, moved: func() int64 { return 1 << 29 }}
 	if got, want := b.line(2*time.Second), "fetch [############        ]  62 %, 2.5 GiB of 4.0 GiB, 256.0 MiB/s, 6 s left"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -43,7 +43,7 @@ func TestBarOfRest(t *testing.T) {
 // A bar is not drawn again and again, but at once after other text took its place.
 func TestBarDraws(t *testing.T) {
 	var out bytes.Buffer
-	b := &bar{w: &out, what: "verify", total: 1 << 40, began: time.Now(), width: func() int { return 0 }}
+	b := &progressBar{w: &out, what: "verify", total: 1 << 40, began: time.Now(), width: func() int { return 0 }}
 	for range 1000 {
 		b.add(1)
 	}

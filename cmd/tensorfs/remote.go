@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/remote"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/environ"
-	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 // remoteFlags are the flags of commands that open models which may be on other
@@ -131,7 +131,7 @@ func (f *remoteFlags) options() remote.Options {
 	o := remote.Options{
 		CacheDir: f.cache, CacheScope: f.scope, CacheSize: int64(f.cacheSize.byteSize), Timeout: f.timeout, AskFirst: f.ask, Download: f.download, PlainHTTP: f.plainHTTP,
 		Agent: "tensorfs/" + version(), Logger: f.logger,
-		Asks: func(host string) { f.waiting.say("asking " + term.Shorten(host, maxHost) + " ...") },
+		Asks: func(host string) { f.waiting.say("asking " + cli.Shorten(host, maxHost) + " ...") },
 	}
 	if f.offline {
 		o.Offline = "--offline"

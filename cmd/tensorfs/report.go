@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/compare"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/report"
-	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -60,7 +60,7 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	if name == "" {
 		name = safeBase(nameOf(t.Model, conceal.Name(args[0]))) + ".report.html"
 	}
-	if name == toStdout && !o.json && term.Is(stdout) {
+	if name == toStdout && !o.json && cli.IsTerminal(stdout) {
 		return errors.New("the report is a page, and this is a terminal; name a file with -o, or leave -o out")
 	}
 	if _, err := os.Lstat(name); name != toStdout && !o.force && err == nil {
@@ -149,12 +149,12 @@ func (o *reportOptions) make(cmd *cobra.Command, args []string, t, other *tree.T
 		named += " and " + printableName(args[1])
 		models = append(models, other.Model)
 	}
-	var progress *bar
+	var progress *progressBar
 	r, err := o.look(ctx, t, other, func(total int64) func(int64) {
 		progress = progressLater(cmd.ErrOrStderr(), "report", total)
 		return progress.add
 	})
-	if err := progress.finish(ctx, err, named, "tensors", models...); err != nil {
+	if err := finishRead(ctx, progress, err, named, "tensors", models...); err != nil {
 		return nil, err
 	}
 	r.Model = conceal.Name(args[0])

@@ -147,7 +147,7 @@ func (o *statOptions) one(cmd *cobra.Command, model, want string, head func()) (
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	progress, err := o.measure(ctx, cmd.ErrOrStderr(), rows, one)
-	if err := progress.finish(ctx, err, printableName(model), "numbers", t.Model); err != nil {
+	if err := finishRead(ctx, progress, err, printableName(model), "numbers", t.Model); err != nil {
 		return nil, err
 	}
 	if o.json {
@@ -239,7 +239,7 @@ func statOfHF(m *tensorfs.Model, want string) (rows []*statRow, one bool, all []
 }
 
 // measure reads the tensors.
-func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*statRow, one bool) (*bar, error) {
+func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*statRow, one bool) (*progressBar, error) {
 	var list []measure.Numbers
 	total := int64(0)
 	for _, r := range rows {

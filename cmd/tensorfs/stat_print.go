@@ -8,15 +8,15 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/near"
-	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 // print writes the screen of one tensor.
 func (r *statRow) print(stdout io.Writer) error {
 	w := bufio.NewWriter(stdout)
 	row := func(key, format string, args ...any) {
-		fmt.Fprintln(w, paragraph(term.Columns, fmt.Sprintf("%-10s", key), fmt.Sprintf(format, args...)))
+		fmt.Fprintln(w, paragraph(cli.Columns, fmt.Sprintf("%-10s", key), fmt.Sprintf(format, args...)))
 	}
 	named := func(key, name string) { fmt.Fprintf(w, "%-10s%s\n", key, tensorfs.Printable(name)) } // it may have any blanks
 	t := r.tensor
@@ -80,7 +80,7 @@ var (
 // histogram draws the intervals as columns.
 func (r *statRow) histogram(w io.Writer) {
 	bars := asciiBars
-	if term.UTF8() {
+	if cli.UTF8() {
 		bars = unicodeBars
 	}
 	b := r.bins
@@ -136,7 +136,7 @@ func printStats(stdout io.Writer, rows []*statRow) error {
 	}
 	for _, r := range rows {
 		if note := r.notes(); note != "" {
-			fmt.Fprintln(w, paragraph(term.Columns, "note: ", fmt.Sprintf("%s: %s", tensorfs.Printable(r.name), note)))
+			fmt.Fprintln(w, paragraph(cli.Columns, "note: ", fmt.Sprintf("%s: %s", tensorfs.Printable(r.name), note)))
 		}
 	}
 	fmt.Fprintf(w, "\n%s, %s numbers\n", plural(len(rows), "tensor"), count(numbers))

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
-	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 type statusOptions struct{ json bool }
@@ -49,7 +49,7 @@ type mountStatus struct {
 }
 
 // stateColours are the colours of states in the table.
-var stateColours = map[string]term.Colour{"ok": term.Good, "changed": term.Warning, "no answer": term.Bad}
+var stateColours = map[string]cli.Colour{"ok": cli.Good, "changed": cli.Warning, "no answer": cli.Bad}
 
 // notYours is the state of a mount whose server answers only to its owner.
 const notYours = "not yours"
@@ -136,7 +136,7 @@ func (o *statusOptions) run(cmd *cobra.Command, _ []string) error {
 		return printJSON(stdout, list)
 	}
 	rows := table{right: make([]bool, 5)}
-	painter := term.PainterOf(stdout)
+	painter := cli.PainterOf(stdout)
 	rows.add("PID", "HEALTH", "AGE", "MOUNTPOINT", "MODEL")
 	now := time.Now()
 	for _, m := range list {

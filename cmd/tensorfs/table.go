@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // table is rows of cells in columns as wide as their texts. The first cell of a row is a
@@ -29,8 +29,8 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, tableRow{cells: c
 // tableWidth is how wide tables may be that are written to w. Programs that read them
 // get a line for each row, however long.
 func tableWidth(w io.Writer) int {
-	if term.Is(w) {
-		return term.Width(w)
+	if cli.IsTerminal(w) {
+		return cli.Width(w)
 	}
 	return math.MaxInt
 }
@@ -46,7 +46,7 @@ func (t *table) print(w io.Writer, width int) {
 	widths := make([]int, len(t.right))
 	for _, r := range t.rows {
 		for k, text := range r.cells {
-			n := term.Cells(text)
+			n := cli.Cells(text)
 			if t.widest > 0 {
 				n = min(n, t.widest)
 			}
@@ -80,7 +80,7 @@ func (t *table) row(w io.Writer, cells []string, widths []int, indent, width int
 	length := 0 // in columns
 	put := func(text string) {
 		line.WriteString(text)
-		length += term.Cells(text)
+		length += cli.Cells(text)
 	}
 	end := func() {
 		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
@@ -88,7 +88,7 @@ func (t *table) row(w io.Writer, cells []string, widths []int, indent, width int
 		length = 0
 	}
 	if t.right[0] {
-		put(strings.Repeat(" ", max(widths[0]-term.Cells(cells[0]), 0)))
+		put(strings.Repeat(" ", max(widths[0]-cli.Cells(cells[0]), 0)))
 	}
 	put(cells[0])
 	if len(cells) > 1 && length > widths[0] {
@@ -103,10 +103,22 @@ func (t *table) row(w io.Writer, cells []string, widths []int, indent, width int
 		}
 		pad := at + columnGap - length
 		if t.right[k+1] {
-			pad += n - term.Cells(text)
+			pad += n - cli.Cells(text)
 		}
 		put(strings.Repeat(" ", max(pad, columnGap)) + text)
 		at += columnGap + n
 	}
 	end()
+}
+
+// size prints bytes with a unit of powers of 1024.
+func size(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, unit := float64(n)/1024, 0
+	for f >= 1024 && unit < 3 {
+		f, unit = f/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %ciB", f, "KMGT"[unit])
 }

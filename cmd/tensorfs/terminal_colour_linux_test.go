@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/internal/term"
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // TestColours holds that a terminal gets colours for what is sound, changed and broken, unless NO_COLOR is set, and that
@@ -62,7 +62,7 @@ func TestErrorsFold(t *testing.T) {
 		shown := withTerminal(t, columns, func(tty *os.File) { run(args, new(bytes.Buffer), tty) })
 		lines := strings.Split(strings.TrimSuffix(shown, "\n"), "\n")
 		for i, l := range lines {
-			if strings.Contains(strings.TrimLeft(l, " "), " ") && term.Cells(l) >= int(columns) || i > 0 && !strings.HasPrefix(l, "  ") {
+			if strings.Contains(strings.TrimLeft(l, " "), " ") && cli.Cells(l) >= int(columns) || i > 0 && !strings.HasPrefix(l, "  ") {
 				t.Errorf("%d columns: %q", columns, l)
 			}
 		}

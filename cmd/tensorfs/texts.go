@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/rescue"
-	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 // texts has a file for every command and topic, PAGE.txt:
@@ -110,7 +110,7 @@ func long(c *cobra.Command) string {
 	for i, p := range paragraphs {
 		filled := strings.NewReplacer("{options}", options(false), "{remote options}", options(true)).Replace(p)
 		if filled != p {
-			paragraphs[i] = strings.Join(term.Wrap(filled, term.Columns, 0), "\n")
+			paragraphs[i] = strings.Join(cli.Wrap(filled, cli.Columns, 0), "\n")
 		}
 	}
 	return strings.Replace(strings.Join(paragraphs, "\n\n"), "{remote flags}", flagUsages(all, true), 1)

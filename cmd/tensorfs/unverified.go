@@ -80,6 +80,24 @@ func sound(ctx context.Context, m *tensorfs.Model) error {
 	return err
 }
 
+// finishRead ends work on models that ended with err: with an error where it was interrupted,
+// or where what was read of them is not what it was.
+func finishRead(ctx context.Context, b *progressBar, err error, what, of string, models ...*tensorfs.Model) error {
+	b.clear()
+	if err != nil && ctx.Err() != nil {
+		return b.interrupted(what, "of a part of the "+of+" nothing is printed")
+	}
+	for _, m := range models {
+		if err == nil {
+			err = sound(ctx, m)
+		}
+	}
+	if changed, ok := errors.AsType[*tensorfs.ChangedError](err); ok {
+		return fmt.Errorf("%s: the file changed while it was read; run the command again", tensorfs.Printable(changed.File))
+	}
+	return err
+}
+
 // unverifiedSource returns the digest of a file of the model, if that is a whole file
 // of another machine which was not compared with it.
 func unverifiedSource(m *tensorfs.Model, name string) (want digest, u unverified) {

@@ -128,7 +128,7 @@ func modelFirst(c *cobra.Command) {
 		if f := c.Flags().Lookup("takeover"); f != nil && isSet(f) {
 			return err // the second may be a mount that waits for a server
 		}
-		if err == nil || is[reported](err) || len(args) < 2 || !isModel(args[1]) || isModel(args[0]) {
+		if err == nil || isA[reported](err) || len(args) < 2 || !isModel(args[1]) || isModel(args[0]) {
 			return err
 		}
 		swapped := append([]string{args[1], args[0]}, args[2:]...)
@@ -236,7 +236,7 @@ func wrapUsage(c *cobra.Command) {
 				return err
 			}
 			err := args(cmd, a)
-			if err == nil || is[usageError](err) {
+			if err == nil || isA[usageError](err) {
 				return err
 			}
 			if together := misplaced(cmd.Flags(), a); together != "" {

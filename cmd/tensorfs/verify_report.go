@@ -13,9 +13,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/parallel"
-	"github.com/tensorfs/tensorfs/internal/term"
 )
 
 // finding is one defect.
@@ -65,7 +65,7 @@ type verifyReport struct {
 type reporter struct {
 	*verification
 	clear      func() // takes away the progress bar
-	painter    term.Painter
+	painter    cli.Painter
 	unfinished string // what an interruption means, "" for the usual
 	digests    knownDigests
 
@@ -78,7 +78,7 @@ type reporter struct {
 }
 
 func (v *verification) report() *reporter {
-	r := &reporter{verification: v, clear: func() {}, painter: term.PainterOf(v.stdout)}
+	r := &reporter{verification: v, clear: func() {}, painter: cli.PainterOf(v.stdout)}
 	r.Findings, r.Overflows, r.Notes = []finding{}, []overflow{}, v.notes
 	for _, n := range r.Notes {
 		r.print("note: %s", tensorfs.OneLine(n))
@@ -110,7 +110,7 @@ func (r *reporter) find(f finding) {
 	r.Findings = append(r.Findings, f)
 	where := cmp.Or(f.Tensor, f.File, f.Path)
 	if where != "" {
-		where = r.painter.Paint(term.Bad, tensorfs.Printable(where)) + ": "
+		where = r.painter.Paint(cli.Bad, tensorfs.Printable(where)) + ": "
 	}
 	if r.quiet && len(r.lines) < mostLines {
 		r.lines = append(r.lines, "  "+where+tensorfs.OneLine(f.Problem))
@@ -227,9 +227,9 @@ func (r *reporter) end(did string) error {
 	if r.json {
 		r.failed = printJSON(r.stdout, r.verifyReport)
 	} else {
-		found := r.painter.Paint(term.Good, plural(0, "finding"))
+		found := r.painter.Paint(cli.Good, plural(0, "finding"))
 		if n := len(r.Findings); n > 0 {
-			found = r.painter.Paint(term.Bad, plural(n, "finding"))
+			found = r.painter.Paint(cli.Bad, plural(n, "finding"))
 		}
 		if n := len(r.Overflows); n > 0 {
 			found += fmt.Sprintf(", %s in f16/", plural(n, "overflow"))

@@ -11,9 +11,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/source"
-	"github.com/tensorfs/tensorfs/internal/term"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -70,7 +70,7 @@ func isLibrary(name string) bool {
 // several verifies models one after another. One that cannot be opened, or has findings, does not end it.
 func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []verifyTarget, notes []string) error {
 	stdout := cmd.OutOrStdout()
-	painter := term.PainterOf(stdout)
+	painter := cli.PainterOf(stdout)
 	all := []verifiedModel{}
 	sound, found, failed := 0, 0, 0
 	for _, note := range notes {
@@ -95,15 +95,15 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 		case err != nil:
 			failed++
 			one.Error = errorLine(err, nil)
-			lines = []string{fmt.Sprintf("%s: %s: %s", name, painter.Paint(term.Warning, "not verified"), strings.TrimPrefix(one.Error, name+": "))}
+			lines = []string{fmt.Sprintf("%s: %s: %s", name, painter.Paint(cli.Warning, "not verified"), strings.TrimPrefix(one.Error, name+": "))}
 		case len(r.Findings) > 0:
 			found++
 			one.verifyReport = &r.verifyReport
-			lines = append([]string{fmt.Sprintf("%s: %s; %s", name, painter.Paint(term.Bad, plural(len(r.Findings), "finding")), r.advice())}, r.lines...)
+			lines = append([]string{fmt.Sprintf("%s: %s; %s", name, painter.Paint(cli.Bad, plural(len(r.Findings), "finding")), r.advice())}, r.lines...)
 		default:
 			sound++
 			one.verifyReport = &r.verifyReport
-			lines = []string{fmt.Sprintf("%s: %s, %s and %s read, %s", name, painter.Paint(term.Good, "ok"), plural(r.Tensors, "tensor"), plural(r.Files, "digest"), size(r.Bytes))}
+			lines = []string{fmt.Sprintf("%s: %s, %s and %s read, %s", name, painter.Paint(cli.Good, "ok"), plural(r.Tensors, "tensor"), plural(r.Files, "digest"), size(r.Bytes))}
 		}
 		all = append(all, one)
 		if o.json {

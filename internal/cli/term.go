@@ -1,4 +1,4 @@
-package term
+package cli
 
 import (
 	"cmp"
@@ -68,8 +68,8 @@ func (c *Checked) keep(err error) error {
 	return err
 }
 
-// Is reports whether what is written to w is shown on a terminal.
-func Is(w io.Writer) bool {
+// IsTerminal reports whether what is written to w is shown on a terminal.
+func IsTerminal(w io.Writer) bool {
 	f, ok := File(w)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

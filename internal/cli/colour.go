@@ -1,4 +1,4 @@
-package term
+package cli
 
 import (
 	"io"
@@ -27,7 +27,7 @@ type Painter struct{ on bool }
 // PainterOf returns a Painter for texts that are written to w. It colours only on a terminal that has colours, and not if
 // NO_COLOR is set (https://no-color.org).
 func PainterOf(w io.Writer) Painter {
-	return Painter{os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && Is(w)}
+	return Painter{os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && IsTerminal(w)}
 }
 
 // Paint returns a text in a colour. "" is the terminal's own.

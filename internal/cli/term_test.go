@@ -1,4 +1,4 @@
-package term
+package cli
 
 import (
 	"bytes"
@@ -88,7 +88,7 @@ func TestNoTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if Is(f) || Is(&bytes.Buffer{}) {
+	if IsTerminal(f) || IsTerminal(&bytes.Buffer{}) {
 		t.Error("a file or a buffer is taken for a terminal")
 	}
 	if Width(f) != Columns || Width(&bytes.Buffer{}) != Columns {

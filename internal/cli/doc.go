@@ -1,0 +1,3 @@
+// Package cli is what the commands of a program share: errors and exit codes, tables, progress,
+// JSON, and the terminal that people read the output on.
+package cli
