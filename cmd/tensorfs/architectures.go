@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // classRow is a class in the output of `info --architectures --json`.
@@ -32,18 +33,18 @@ func printArchitectures(w io.Writer, asJSON bool) error {
 			}
 			rows = append(rows, r)
 		}
-		return printJSON(w, rows)
+		return cli.PrintJSON(w, rows)
 	}
-	t := table{right: make([]bool, 3+len(architectures.SupportColumns))}
-	t.add(append(append([]string{"class", "architecture"}, architectures.SupportColumns...), "why not")...)
+	t := cli.Table{Right: make([]bool, 3+len(architectures.SupportColumns))}
+	t.Add(append(append([]string{"class", "architecture"}, architectures.SupportColumns...), "why not")...)
 	for _, s := range architectures.Support() {
 		cells := []string{s.Class, s.Architecture}
 		for _, c := range architectures.SupportColumns {
 			cells = append(cells, mark(&s, c))
 		}
-		t.add(append(cells, strings.Join(s.Reasons(), "; "))...)
+		t.Add(append(cells, strings.Join(s.Reasons(), "; "))...)
 	}
-	t.print(w, tableWidth(w))
+	t.Print(w, cli.TableWidth(w))
 	return nil
 }
 

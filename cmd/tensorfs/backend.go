@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -55,7 +56,7 @@ func servedBy(s *fs.Server, err error) (served, error) {
 // change something and are no flags.
 func (o *mountOptions) checkBackend(extra []string) error {
 	if !slices.Contains(backendNames, o.backend) {
-		return usageError{fmt.Errorf("--backend %s: want %s", o.backend, strings.Join(backendNames, " or "))}
+		return cli.UsageError{Err: fmt.Errorf("--backend %s: want %s", o.backend, strings.Join(backendNames, " or "))}
 	}
 	if o.backend == mounts.BackendFUSE {
 		return nil
@@ -73,7 +74,7 @@ func (o *mountOptions) checkBackend(extra []string) error {
 		what = "--takeover is"
 	}
 	if what != "" {
-		return usageError{fmt.Errorf("%s for --backend fuse alone, and this is %s", what, o.backend)}
+		return cli.UsageError{Err: fmt.Errorf("%s for --backend fuse alone, and this is %s", what, o.backend)}
 	}
 	return nil
 }

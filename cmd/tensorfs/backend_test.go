@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 func TestNFSCommand(t *testing.T) {
@@ -89,7 +91,7 @@ func TestBackends(t *testing.T) {
 			args = append(args, q8)
 		}
 		code, out, stderr := command(append(args, filepath.Join(t.TempDir(), "m"))...)
-		if code != exitUsage || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) {
+		if code != cli.ExitUsage || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) {
 			t.Errorf("%q: %d %q %q", args, code, out, stderr)
 		}
 	}

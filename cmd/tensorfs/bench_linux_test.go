@@ -19,6 +19,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmount"
@@ -259,7 +260,7 @@ func readMain(how string) int {
 	fmt.Println(time.Since(start).Nanoseconds(), ownCPU()-cpu, n, testlimit.DiskReads(os.Getpid())-disk)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return exitFailed
+		return cli.ExitFailed
 	}
 	return 0
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // BenchmarkMeasure describes and compares tensors, which is compared with reading
@@ -25,7 +27,7 @@ func BenchmarkMeasure(b *testing.B) {
 	row := func(name, base string, commands [][]string, models ...benchModel) {
 		rows.row(b, name, func(t testing.TB) (s sample) {
 			for _, args := range commands {
-				one := timedExit(t, tensorfsCommand(args...), exitFailed) // 1 of diff means that models differ
+				one := timedExit(t, tensorfsCommand(args...), cli.ExitFailed) // 1 of diff means that models differ
 				s.wall += one.wall
 				s.cpu += one.cpu
 			}

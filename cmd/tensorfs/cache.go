@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // cacheOptions are the flags of all commands about the cache.
@@ -84,22 +85,22 @@ func (o *cacheOptions) list(stdout io.Writer, json bool) error {
 	nFiles := len(list)
 	list = append(list, models...)
 	if json {
-		return printJSON(stdout, list)
+		return cli.PrintJSON(stdout, list)
 	}
 	yes := map[bool]string{true: "yes", false: "-"}
 	disk := int64(0)
-	rows := table{right: make([]bool, 6)}
-	rows.add("CACHED", "SIZE", "WHOLE", "IN USE", "LAST USE", "SOURCE")
+	rows := cli.Table{Right: make([]bool, 6)}
+	rows.Add("CACHED", "SIZE", "WHOLE", "IN USE", "LAST USE", "SOURCE")
 	for _, f := range list {
 		disk += f.Disk
 		note := ""
 		if f.Converted {
 			note = " (converted)"
 		}
-		rows.add(size(f.Cached), size(f.Bytes), yes[f.Whole], yes[f.InUse], f.LastUse.Local().Format(time.DateTime), tensorfs.Printable(f.Source)+note)
+		rows.Add(cli.Size(f.Cached), cli.Size(f.Bytes), yes[f.Whole], yes[f.InUse], f.LastUse.Local().Format(time.DateTime), tensorfs.Printable(f.Source)+note)
 	}
-	rows.print(stdout, math.MaxInt)
-	_, err = fmt.Fprintf(stdout, "\n%s, %s on the disk\n", filesAndModels(nFiles, len(models)), size(disk))
+	rows.Print(stdout, math.MaxInt)
+	_, err = fmt.Fprintf(stdout, "\n%s, %s on the disk\n", filesAndModels(nFiles, len(models)), cli.Size(disk))
 	return err
 }
 
@@ -121,7 +122,7 @@ func (s system) cachePrune(o *cacheOptions) *cobra.Command {
 	p := &pruneOptions{cacheOptions: o}
 	c := s.command("cache-prune", between(0, 1), flags{"all": &p.all, "size": &p.size}, func(cmd *cobra.Command, args []string) error {
 		if sized := cmd.Flags().Changed("size"); len(args) > 0 && (p.all || sized) {
-			return usageError{errors.New("--all, --size and PATTERN exclude each other")}
+			return cli.UsageError{Err: errors.New("--all, --size and PATTERN exclude each other")}
 		}
 		return p.run(cmd.OutOrStdout(), cmd.Flags().Changed("size"), args)
 	})
@@ -137,8 +138,8 @@ func (p *pruneOptions) run(stdout io.Writer, sized bool, patterns []string) erro
 	case sized:
 		options.Size = int64(p.size)
 	case len(patterns) > 0:
-		if _, err := matchGlob(patterns[0], ""); err != nil {
-			return usageError{err}
+		if _, err := cli.MatchGlob(patterns[0], ""); err != nil {
+			return cli.UsageError{Err: err}
 		}
 		options = cache.PruneOptions{Size: math.MaxInt64, Match: func(source string) bool { return matchSource(patterns[0], source) }}
 	}
@@ -158,7 +159,7 @@ func (p *pruneOptions) run(stdout io.Writer, sized bool, patterns []string) erro
 	if swept.InUse+models.InUse > 0 {
 		left = fmt.Sprintf("; %s in use left", filesAndModels(swept.InUse, models.InUse))
 	}
-	_, err = fmt.Fprintf(stdout, "%s removed, %s%s\n", filesAndModels(swept.Entries, models.Entries), size(swept.Bytes+models.Bytes), left)
+	_, err = fmt.Fprintf(stdout, "%s removed, %s%s\n", filesAndModels(swept.Entries, models.Entries), cli.Size(swept.Bytes+models.Bytes), left)
 	return err
 }
 
@@ -203,7 +204,7 @@ func shares(s *cache.Store, c *cache.Converted, limit int64) (ofFiles, ofModels 
 // matchSource reports whether a source matches a glob or is below one that does.
 func matchSource(glob, source string) bool {
 	for _, g := range []string{glob, glob + "/*"} {
-		if ok, _ := matchGlob(g, source); ok { // the caller looked at its form
+		if ok, _ := cli.MatchGlob(g, source); ok { // the caller looked at its form
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // called returns the tensors that Hugging Face's or GGUF's name, or a glob of such names,
@@ -26,7 +27,7 @@ func called(m *tensorfs.Model, want string) (list []*tensorfs.Tensor) {
 		if t.Owner != "" {
 			continue
 		}
-		if slices.ContainsFunc(spelled(t.Weight()), func(name string) bool { ok, _ := matchGlob(want, name); return ok }) {
+		if slices.ContainsFunc(spelled(t.Weight()), func(name string) bool { ok, _ := cli.MatchGlob(want, name); return ok }) {
 			list = append(list, t)
 		}
 	}

@@ -32,9 +32,9 @@ func (s system) cat() *cobra.Command {
 }
 
 func (o *catOptions) run(cmd *cobra.Command, args []string) error {
-	model, path, stdout := args[0], treePath(args[1]), cmd.OutOrStdout()
+	model, path, stdout := args[0], cli.TreePath(args[1]), cmd.OutOrStdout()
 	if path == "" || path == "." {
-		return usageError{fmt.Errorf("%s is the tree itself; tensorfs ls %s lists it", tensorfs.Quote(args[1]), printableName(model))}
+		return cli.UsageError{Err: fmt.Errorf("%s is the tree itself; tensorfs ls %s lists it", tensorfs.Quote(args[1]), cli.PrintableName(model))}
 	}
 	t, err := o.open(model)
 	if err != nil {
@@ -56,11 +56,11 @@ func (o *catOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	out := &output{ctx: ctx, stdout: stdout, stderr: cmd.ErrOrStderr(), name: printableName(model) + ", " + tensorfs.Printable(path)}
+	out := &output{ctx: ctx, stdout: stdout, stderr: cmd.ErrOrStderr(), name: cli.PrintableName(model) + ", " + tensorfs.Printable(path)}
 	guarded := cli.IsTerminal(stdout) && !o.force
 	switch {
 	case e.Dir != nil:
-		return fmt.Errorf("%s is a directory; tensorfs ls %s %s lists it", tensorfs.Printable(path), printableName(model), tensorfs.Printable(path))
+		return fmt.Errorf("%s is a directory; tensorfs ls %s %s lists it", tensorfs.Printable(path), cli.PrintableName(model), tensorfs.Printable(path))
 	case e.Link != "":
 		return out.file(path, e.Link, guarded)
 	case guarded && (e.Attrs != nil || !isText(e.Data, e.Data.Size())): // every tensor has attributes, and could look like text
@@ -127,21 +127,21 @@ func (o *output) copy(total int64, part func(off int64) (int64, error)) error {
 	if mode&(os.ModeNamedPipe|os.ModeSocket) != 0 { // its reader may be on the same terminal
 		stderr = io.Discard
 	}
-	progress := progressLater(stderr, "cat", total)
+	progress := cli.ProgressLater(stderr, "cat", total)
 	for off := int64(0); ; {
 		n, err := part(off)
-		progress.add(n)
+		progress.Add(n)
 		off += n
 		switch {
 		case o.ctx.Err() != nil && off < total:
-			progress.clear()
+			progress.Clear()
 			result := "what was written is not complete"
 			if mode.IsRegular() {
 				result = "the output file is not complete, and tensorfs does not know its name: remove it"
 			}
-			return progress.interrupted(o.name, result)
+			return progress.Interrupted(o.name, result)
 		case err != nil || n == 0:
-			progress.clear()
+			progress.Clear()
 			return ignorePipe(err)
 		}
 	}
@@ -169,7 +169,7 @@ func (o *output) file(path, link string, guarded bool) error {
 
 // notText is the error for a file that would leave a terminal in disorder.
 func notText(path string, bytes int64) error {
-	return fmt.Errorf("%s is not text (%s), and this is a terminal; add | od -t x1 | head to look at it, > FILE to keep it, or --force", tensorfs.Printable(path), size(bytes))
+	return fmt.Errorf("%s is not text (%s), and this is a terminal; add | od -t x1 | head to look at it, > FILE to keep it, or --force", tensorfs.Printable(path), cli.Size(bytes))
 }
 
 // isText reports whether a terminal can show a file, going by its beginning: it is

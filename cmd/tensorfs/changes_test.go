@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
@@ -185,7 +186,7 @@ func TestSetOption(t *testing.T) {
 	if name, mine, base := m.Meta("general.name"), m.Meta("my.key"), m.Meta("qwen3.rope.freq_base"); name != "Other = one" || mine != uint32(7) || base != nil {
 		t.Errorf("the name is %v, the new key %v, and what is left out %v", name, mine, base)
 	}
-	failsWith(t, exitUsage, []string{"mount", "-o", "set=general.name", "../../testdata/whole-gguf/qwen3", t.TempDir()}, "want KEY=VALUE")
+	failsWith(t, cli.ExitUsage, []string{"mount", "-o", "set=general.name", "../../testdata/whole-gguf/qwen3", t.TempDir()}, "want KEY=VALUE")
 }
 
 // lastFree is the last key that may be left out.

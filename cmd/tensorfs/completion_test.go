@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
@@ -202,7 +203,7 @@ func TestCompletionScripts(t *testing.T) {
 			}
 		}
 	}
-	if code, _, stderr := command("completion", "csh"); code != exitUsage || strings.Count(stderr, "\n") != 1 {
+	if code, _, stderr := command("completion", "csh"); code != cli.ExitUsage || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("csh: exit code %d, %q", code, stderr)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 )
@@ -115,7 +116,7 @@ func TestSecretsOfAddresses(t *testing.T) {
 func TestPublicText(t *testing.T) {
 	const address = "https://u:p w@h/m?k=a b"
 	for _, arg := range []string{address, "--lora=" + address, "-o=" + address} {
-		if got := publicText(address+": bad", []string{"info", arg}); got != "https://...: bad" {
+		if got := cli.PublicText(address+": bad", []string{"info", arg}); got != "https://...: bad" {
 			t.Errorf("%s: %q", arg, got)
 		}
 	}

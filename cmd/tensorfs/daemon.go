@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"golang.org/x/sys/unix"
@@ -86,10 +87,10 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	if err != nil {
 		return fmt.Errorf("cannot start the server: %w", err)
 	}
-	var waiting notice
-	quiet := waiting.begin(cmd.ErrOrStderr())
+	var waiting cli.Notice
+	quiet := waiting.Begin(cmd.ErrOrStderr())
 	heard := make(chan []byte, 1)
-	go func() { heard <- hear(r, waiting.say) }()
+	go func() { heard <- hear(r, waiting.Say) }()
 	var said []byte
 	select {
 	case said = <-heard:
@@ -106,12 +107,12 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	if line == "" {
 		line = fmt.Sprintf("tensorfs: the server ended before the mount was ready (%v); tensorfs mount -f shows more", err)
 	}
-	complain(cmd.ErrOrStderr(), tensorfs.OneLine(publicText(line, []string{model})))
+	cli.Complain(cmd.ErrOrStderr(), tensorfs.OneLine(cli.PublicText(line, []string{model})))
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == exitUsage {
-		return reported{usageError{errors.New(line)}}
+	if errors.As(err, &exit) && exit.ExitCode() == cli.ExitUsage {
+		return cli.Reported{Err: cli.UsageError{Err: errors.New(line)}}
 	}
-	return reported{errors.New(line)}
+	return cli.Reported{Err: errors.New(line)}
 }
 
 // hear returns a server's messages until it is ready or ends, and passes on what it is
@@ -121,7 +122,7 @@ func hear(r io.Reader, note func(text string)) (said []byte) {
 	lines := bufio.NewReader(r)
 	for {
 		line, err := lines.ReadSlice('\n') // or a part of a long one
-		if text, ok := bytes.CutPrefix(line, []byte(noted)); ok {
+		if text, ok := bytes.CutPrefix(line, []byte(cli.Noted)); ok {
 			note(string(bytes.TrimSuffix(text, []byte("\n"))))
 		} else if len(said) < enough {
 			said = append(said, line...)

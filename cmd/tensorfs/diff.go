@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/compare"
 	"github.com/tensorfs/tensorfs/views/measure"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -34,25 +35,25 @@ func (s system) diff() *cobra.Command {
 // run compares, and returns an error that determines the exit status.
 func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("tolerance") && !(o.tolerance > 0 && o.tolerance <= 1) {
-		return usageError{fmt.Errorf("--tolerance %v: want a number above 0 and at most 1", o.tolerance)}
+		return cli.UsageError{Err: fmt.Errorf("--tolerance %v: want a number above 0 and at most 1", o.tolerance)}
 	}
 	glob := append(args[2:], "*")[0]
-	if _, err := matchGlob(glob, ""); err != nil {
-		return usageError{err}
+	if _, err := cli.MatchGlob(glob, ""); err != nil {
+		return cli.UsageError{Err: err}
 	}
 	r, err := o.compare(cmd.Context(), cmd.ErrOrStderr(), args[0], args[1], glob)
 	if err == nil && o.json {
-		err = printJSON(cmd.OutOrStdout(), r.json())
+		err = cli.PrintJSON(cmd.OutOrStdout(), r.json())
 	} else if err == nil {
 		err = ignorePipe(r.print(cmd.OutOrStdout(), o.all))
 	}
 	switch {
-	case isA[usageError](err):
+	case cli.IsA[cli.UsageError](err):
 		return err
 	case err != nil:
-		return troubleError{err}
+		return cli.TroubleError{Err: err}
 	case !r.equal():
-		return reported{errors.New("the models differ")}
+		return cli.Reported{Err: errors.New("the models differ")}
 	}
 	return nil
 }
@@ -92,23 +93,23 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	var progress *progressBar
+	var progress *cli.ProgressBar
 	results, err := compare.Compare(ctx, pairs, compare.Options{
 		A: o.checked.Tree.Views, B: o.checked.Tree.Views, Tolerance: o.tolerance,
 		Progress: func(total int64) (add func(int64)) {
-			progress = progressLater(stderr, "diff", total)
-			return progress.add
+			progress = cli.ProgressLater(stderr, "diff", total)
+			return progress.Add
 		},
 	})
 	var ranks map[string]measure.DifferenceRank
 	if err == nil {
-		progress.clear()
+		progress.Clear()
 		ranks, err = o.ranks(ctx, results, func(total int64) func(int64) {
-			progress = progressLater(stderr, "diff, ranks", total)
-			return progress.add
+			progress = cli.ProgressLater(stderr, "diff, ranks", total)
+			return progress.Add
 		})
 	}
-	if err := finishRead(ctx, progress, err, printableName(a)+" and "+printableName(b), "tensors", x.Model, y.Model); err != nil {
+	if err := finishRead(ctx, progress, err, cli.PrintableName(a)+" and "+cli.PrintableName(b), "tensors", x.Model, y.Model); err != nil {
 		return nil, err
 	}
 	return &diffReport{a: x, b: y, config: config, notes: models.Notes, results: results, ranks: ranks}, nil
@@ -153,10 +154,10 @@ func (o *diffOptions) ranks(ctx context.Context, results []compare.Result, progr
 // where none of these does, another one that Hugging Face or GGUF has.
 func selected(all []compare.Pair, glob string, models ...*tensorfs.Model) (pairs []compare.Pair) {
 	for _, p := range all {
-		ok, _ := matchGlob(glob, p.Name)
+		ok, _ := cli.MatchGlob(glob, p.Name)
 		for _, t := range []*tensorfs.Tensor{p.A, p.B} {
 			if !ok && t != nil {
-				ok, _ = matchGlob(glob, t.Source)
+				ok, _ = cli.MatchGlob(glob, t.Source)
 			}
 		}
 		if ok {

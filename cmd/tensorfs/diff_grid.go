@@ -130,12 +130,12 @@ func (r *diffReport) roles(w io.Writer, width int) {
 	}
 	slices.SortStableFunc(list, func(a, b *role) int { return cmp.Compare(b.most, a.most) })
 	fmt.Fprintln(w)
-	t := table{right: []bool{2: true, 3: true, 4: true, 5: true}}
-	t.add("by role", "layers", "change", "mean", "numbers", "rank")
+	t := cli.Table{Right: []bool{2: true, 3: true, 4: true, 5: true}}
+	t.Add("by role", "layers", "change", "mean", "numbers", "rank")
 	for _, x := range list[:min(len(list), 16)] {
-		t.add("  "+tensorfs.Printable(x.name), cli.Shorten(report.Span(x.layers), 24), inPercent(x.most), inPercent(x.sum/x.n), inPercent(x.part), rankText(x.rank))
+		t.Add("  "+tensorfs.Printable(x.name), cli.Shorten(report.Span(x.layers), 24), inPercent(x.most), inPercent(x.sum/x.n), inPercent(x.part), rankText(x.rank))
 	}
-	t.print(w, width)
+	t.Print(w, width)
 	r.layers(w, width)
 }
 

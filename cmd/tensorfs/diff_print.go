@@ -29,14 +29,14 @@ var diffStatuses = []struct {
 	title  string
 	colour cli.Colour
 	head   []string
-	row    func(d *diffReport, r compare.Result) tableRow // without the name
+	row    func(d *diffReport, r compare.Result) cli.TableRow // without the name
 }{
 	{compare.Different, "different", cli.Warning, figureHead, (*diffReport).figures},
-	{compare.Shape, "of another shape", cli.Warning, []string{"A", "B"}, func(_ *diffReport, r compare.Result) tableRow {
-		return tableRow{cells: []string{shape(r.A), shape(r.B)}}
+	{compare.Shape, "of another shape", cli.Warning, []string{"A", "B"}, func(_ *diffReport, r compare.Result) cli.TableRow {
+		return cli.TableRow{Cells: []string{shape(r.A), shape(r.B)}}
 	}},
-	{compare.OnlyA, "only in A", cli.Warning, storedHead, func(_ *diffReport, r compare.Result) tableRow { return storedAs(r.A) }},
-	{compare.OnlyB, "only in B", cli.Warning, storedHead, func(_ *diffReport, r compare.Result) tableRow { return storedAs(r.B) }},
+	{compare.OnlyA, "only in A", cli.Warning, storedHead, func(_ *diffReport, r compare.Result) cli.TableRow { return storedAs(r.A) }},
+	{compare.OnlyB, "only in B", cli.Warning, storedHead, func(_ *diffReport, r compare.Result) cli.TableRow { return storedAs(r.B) }},
 	{compare.Close, "close", "", figureHead, (*diffReport).figures},
 	{compare.Equal, "equal", cli.Good, nil, nil},
 }
@@ -48,7 +48,7 @@ var (
 
 // print writes the report for people.
 func (r *diffReport) print(stdout io.Writer, all bool) error {
-	w, width, painter := bufio.NewWriter(stdout), tableWidth(stdout), cli.PainterOf(stdout)
+	w, width, painter := bufio.NewWriter(stdout), cli.TableWidth(stdout), cli.PainterOf(stdout)
 	r.width = width
 	for i, t := range []*tensorfs.Model{r.a.Model, r.b.Model} {
 		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(withAdapters(t.Path, t)), t.Format, tensorfs.Printable(t.Architecture))
@@ -58,12 +58,12 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 	}
 	if len(r.config) > 0 {
 		fmt.Fprintln(w)
-		t := table{right: make([]bool, 3)}
-		t.add("config", "A", "B")
+		t := cli.Table{Right: make([]bool, 3)}
+		t.Add("config", "A", "B")
 		for _, c := range r.config {
-			t.add("  "+c.Name, cli.Shorten(cmp.Or(string(c.A), "-"), configValue), cli.Shorten(cmp.Or(string(c.B), "-"), configValue))
+			t.Add("  "+c.Name, cli.Shorten(cmp.Or(string(c.A), "-"), configValue), cli.Shorten(cmp.Or(string(c.B), "-"), configValue))
 		}
-		t.print(w, width)
+		t.Print(w, width)
 	}
 	r.grid(w, width, cli.UTF8())
 	r.roles(w, width)
@@ -86,21 +86,21 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 			return cmp.Or(cmp.Compare(badness(b), badness(a)), near.Compare(a.Name, b.Name))
 		})
 		fmt.Fprintln(w)
-		t := table{right: make([]bool, len(s.head)+1)}
+		t := cli.Table{Right: make([]bool, len(s.head)+1)}
 		for k, h := range s.head {
-			t.right[k+1] = slices.Contains(figureHead[1:], h)
+			t.Right[k+1] = slices.Contains(figureHead[1:], h)
 		}
-		t.add(append([]string{painter.Paint(s.colour, fmt.Sprintf("%s (%d)", s.title, len(list)))}, s.head...)...)
+		t.Add(append([]string{painter.Paint(s.colour, fmt.Sprintf("%s (%d)", s.title, len(list)))}, s.head...)...)
 		n := len(list)
 		if !all {
 			n = min(n, max(left/parts, 1)) // what a section does not need, those after it have
 		}
 		for _, x := range list[:n] {
 			row := s.row(r, x)
-			row.cells = append([]string{"  " + tensorfs.Printable(x.Name)}, row.cells...)
-			t.rows = append(t.rows, row)
+			row.Cells = append([]string{"  " + tensorfs.Printable(x.Name)}, row.Cells...)
+			t.Rows = append(t.Rows, row)
 		}
-		t.print(w, width)
+		t.Print(w, width)
 		if more := len(list) - n; more > 0 {
 			fmt.Fprintf(w, "  and %d more; --all lists them\n", more)
 		}
@@ -136,7 +136,7 @@ func (r *diffReport) types(w io.Writer, equal []compare.Result) {
 }
 
 // figures is the row of a tensor whose values differ.
-func (d *diffReport) figures(r compare.Result) tableRow {
+func (d *diffReport) figures(r compare.Result) cli.TableRow {
 	types := briefType(r.A)
 	if b := briefType(r.B); b != types {
 		types += " " + b
@@ -147,17 +147,17 @@ func (d *diffReport) figures(r compare.Result) tableRow {
 		if r.Reason != "" {
 			why += "; " + r.Reason
 		}
-		return tableRow{[]string{types, "-", "-", "-", "-"}, []string{paragraph(d.width, "    ", tensorfs.OneLine(why))}}
+		return cli.TableRow{Cells: []string{types, "-", "-", "-", "-"}, Below: []string{paragraph(d.width, "    ", tensorfs.OneLine(why))}}
 	}
-	row := tableRow{cells: []string{types, inPercent(r.Difference.Relative()), inPercent(float64(x.Differ) / float64(max(x.Count, 1))), number(x.Max), rankText(d.ranks[r.Name])}}
+	row := cli.TableRow{Cells: []string{types, inPercent(r.Difference.Relative()), inPercent(float64(x.Differ) / float64(max(x.Count, 1))), number(x.Max), rankText(d.ranks[r.Name])}}
 	if x.Odd > 0 {
-		row.below = []string{fmt.Sprintf("    %d of %d numbers are NaN or infinite in one model only", x.Odd, x.Count)}
+		row.Below = []string{fmt.Sprintf("    %d of %d numbers are NaN or infinite in one model only", x.Odd, x.Count)}
 	}
 	return row
 }
 
-func storedAs(t *tensorfs.Tensor) tableRow {
-	return tableRow{cells: []string{briefType(t), shape(t)}}
+func storedAs(t *tensorfs.Tensor) cli.TableRow {
+	return cli.TableRow{Cells: []string{briefType(t), shape(t)}}
 }
 
 // shape is as in numpy and index.json.

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
@@ -261,7 +262,7 @@ func TestDiffChanged(t *testing.T) {
 			}
 			d := diffOptions{opened: func() { change(t, path) }}
 			err = d.run(silent(t), []string{q8, path})
-			if _, ok := errors.AsType[troubleError](err); !ok || err.Error() != path+": the file changed while it was read; run the command again" {
+			if _, ok := errors.AsType[cli.TroubleError](err); !ok || err.Error() != path+": the file changed while it was read; run the command again" {
 				t.Errorf("diff: %v", err)
 			}
 			if err := os.WriteFile(path, b, 0o644); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/testing/testhost"
 	"github.com/tensorfs/tensorfs/internal/testing/testoptions"
 	"github.com/tensorfs/tensorfs/metal"
@@ -79,7 +80,7 @@ func TestOptionsEverywhere(t *testing.T) {
 func TestWrongOptionsEverywhere(t *testing.T) {
 	for _, c := range testoptions.Wrongs(t) {
 		code, _, stderr := command(append(append([]string{"cat"}, c.Flags()...), c.Model, c.File)...)
-		want := map[bool]int{true: exitUsage, false: exitFailed}[c.Always]
+		want := map[bool]int{true: cli.ExitUsage, false: cli.ExitFailed}[c.Always]
 		_, err := metal.Open(c.Model, metal.Options{Convert: c.Convert(t)})
 		if err == nil || code != want || stderr != "tensorfs: "+err.Error()+"\n" || !strings.HasPrefix(err.Error(), c.Message) {
 			t.Errorf("%q: exit code %d, %q, and the loader says %v", c.Options, code, stderr, err)

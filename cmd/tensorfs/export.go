@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/export"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -56,7 +57,7 @@ type exportReport struct {
 
 func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 	if o.jobs < 0 {
-		return usageError{fmt.Errorf("--jobs %d: want a number of workers", o.jobs)}
+		return cli.UsageError{Err: fmt.Errorf("--jobs %d: want a number of workers", o.jobs)}
 	}
 	if o.jobs == 0 {
 		o.jobs = min(runtime.GOMAXPROCS(0), maxJobs)
@@ -87,7 +88,7 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	if err := sel.from(t, model); err != nil {
 		if len(args) == 3 && isPathOf(t, args[1]) && !isPathOf(t, args[2]) {
-			return usageError{fmt.Errorf("the directory comes before the patterns; did you mean %s %s %s %s?", cmd.CommandPath(), printableName(model), tensorfs.Printable(args[2]), tensorfs.Printable(args[1]))}
+			return cli.UsageError{Err: fmt.Errorf("the directory comes before the patterns; did you mean %s %s %s %s?", cmd.CommandPath(), cli.PrintableName(model), tensorfs.Printable(args[2]), tensorfs.Printable(args[1]))}
 		}
 		return err
 	}
@@ -102,9 +103,9 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 		Never:   never,
 		Check:   t.Model.Check,
 		Progress: func(total int64) (add func(int64)) {
-			bar := progress(cmd.ErrOrStderr(), "export", total)
-			end = bar.clear
-			return bar.add
+			bar := cli.Progress(cmd.ErrOrStderr(), "export", total)
+			end = bar.Clear
+			return bar.Add
 		},
 		Free: o.free,
 	})
@@ -127,9 +128,9 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 		return exportAdvice(err)
 	}
 	if o.json {
-		return printJSON(stdout, exportReport{dir, done.Files, done.Bytes, done.Written, sel.links, left})
+		return cli.PrintJSON(stdout, exportReport{dir, done.Files, done.Bytes, done.Written, sel.links, left})
 	}
-	text := plural(done.Files, "file") + ", " + size(done.Bytes)
+	text := plural(done.Files, "file") + ", " + cli.Size(done.Bytes)
 	if left != nil {
 		text += ", " + left.String()
 	}
@@ -139,7 +140,7 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 
 // isPathOf reports whether a tree has a path that a user wrote.
 func isPathOf(t *tree.Tree, path string) bool {
-	_, err := tensorfs.Find(t.Root, treePath(path))
+	_, err := tensorfs.Find(t.Root, cli.TreePath(path))
 	return err == nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/export"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -23,7 +24,7 @@ type selection struct {
 
 // exportPattern is an argument, and what it selected.
 type exportPattern struct {
-	pathPattern
+	cli.PathPattern
 	paths int    // that matched, links not counted
 	only  string // the path, if it is one
 	links int
@@ -35,11 +36,11 @@ const indexName = "index.json"
 func newSelection(texts []string) (*selection, error) {
 	s := &selection{}
 	for _, text := range texts {
-		p, err := newPathPattern(text)
+		p, err := cli.NewPathPattern(text)
 		if err != nil {
 			return nil, err
 		}
-		s.patterns = append(s.patterns, &exportPattern{pathPattern: p})
+		s.patterns = append(s.patterns, &exportPattern{PathPattern: p})
 	}
 	return s, nil
 }
@@ -49,7 +50,7 @@ func (s *selection) from(t *tree.Tree, model string) error {
 	hasIndex, needsIndex := false, false
 	err := tensorfs.Walk(t.Root, func(path string, e tensorfs.Entry) error {
 		if e.Dir != nil {
-			if !slices.ContainsFunc(s.patterns, func(p *exportPattern) bool { return p.mayMatchBelow(path) }) {
+			if !slices.ContainsFunc(s.patterns, func(p *exportPattern) bool { return p.MayMatchBelow(path) }) {
 				return iofs.SkipDir
 			}
 			return nil
@@ -57,7 +58,7 @@ func (s *selection) from(t *tree.Tree, model string) error {
 		selected := false
 		for _, p := range s.patterns {
 			switch {
-			case !p.matches(path):
+			case !p.Matches(path):
 				continue
 			case e.Link != "":
 				p.links++
@@ -100,18 +101,18 @@ func isView(t *tree.Tree, dir string) bool {
 
 // problem explains why a pattern does not select what its author wants.
 func (p *exportPattern) problem(t *tree.Tree, model string) error {
-	shown := tensorfs.Printable(p.text)
+	shown := tensorfs.Printable(p.Text)
 	switch {
 	case p.paths == 0 && p.links > 0:
 		return fmt.Errorf("%s: these are links to the model's own files, which are not exported; cp copies them from %s", shown, tensorfs.Printable(t.Model.Path))
 	case p.paths == 0:
-		if p.glob && p.fixed != p.text {
-			return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", p.text, printableName(model))
+		if p.Glob && p.Fixed != p.Text {
+			return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", p.Text, cli.PrintableName(model))
 		}
-		return noPath(t, model, p.text)
+		return noPath(t, model, p.Text)
 	case p.paths == 1:
 		for _, w := range t.Whole {
-			if p.only == w.Name+"/tensorfs.json" && p.only != p.text {
+			if p.only == w.Name+"/tensorfs.json" && p.only != p.Text {
 				if reason := w.Files().Reason; reason != "" {
 					return errors.New(w.Name + "/ has no files: " + tensorfs.OneLine(reason))
 				}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -75,7 +76,7 @@ func TestExportIsCat(t *testing.T) {
 				t.Errorf("%d files, %d of them expected, %+v", len(list), n, r)
 			}
 			code, out, stderr = command("export", model, dir, ".")
-			if want := size(bytes) + "\n"; code != 0 || stderr != "" || !strings.HasSuffix(out, " files, "+want) || strings.Count(out, "\n") != 1 {
+			if want := cli.Size(bytes) + "\n"; code != 0 || stderr != "" || !strings.HasSuffix(out, " files, "+want) || strings.Count(out, "\n") != 1 {
 				t.Errorf("again: exit code %d, %q %q", code, out, stderr)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/export"
 	"github.com/tensorfs/tensorfs/internal/stores"
@@ -54,7 +55,7 @@ func (to *exportTo) arguments(_ *cobra.Command, args []string) error {
 	}
 	name, model, err := to.nameAndModel(store, args)
 	if err == nil && isPath(name) && !isPath(model) && !formats.IsName(model) {
-		return usageError{fmt.Errorf("the name comes before the model; did you mean tensorfs export --%s %s?", toStores[store].flag, line([]string{model, name}))}
+		return cli.UsageError{Err: fmt.Errorf("the name comes before the model; did you mean tensorfs export --%s %s?", toStores[store].flag, line([]string{model, name}))}
 	}
 	return err
 }
@@ -80,13 +81,13 @@ func (to *exportTo) nameAndModel(store int, args []string) (name, model string, 
 	case name == "":
 		name = as
 	case as != "":
-		return "", "", usageError{fmt.Errorf("--%s %s and --as both name the model; leave one out", s.flag, tensorfs.Printable(name))}
+		return "", "", cli.UsageError{Err: fmt.Errorf("--%s %s and --as both name the model; leave one out", s.flag, tensorfs.Printable(name))}
 	}
 	switch {
 	case name == "" || len(args) == 0:
-		return "", "", usageError{fmt.Errorf("--%s takes a name and the model: tensorfs export --%[1]s %s MODEL", s.flag, s.value)}
+		return "", "", cli.UsageError{Err: fmt.Errorf("--%s takes a name and the model: tensorfs export --%[1]s %s MODEL", s.flag, s.value)}
 	case len(args) > 1:
-		return "", "", usageError{fmt.Errorf("--%s takes a name and a model, and nothing else; usage: tensorfs export --%[1]s %s MODEL", s.flag, s.value)}
+		return "", "", cli.UsageError{Err: fmt.Errorf("--%s takes a name and a model, and nothing else; usage: tensorfs export --%[1]s %s MODEL", s.flag, s.value)}
 	}
 	return name, args[0], nil
 }
@@ -104,16 +105,16 @@ func (to *exportTo) asked() (store int, err error) {
 		switch {
 		case *s.asked(to) == "":
 		case store >= 0:
-			return -1, usageError{fmt.Errorf("--%s and --%s exclude each other", toStores[store].flag, s.flag)}
+			return -1, cli.UsageError{Err: fmt.Errorf("--%s and --%s exclude each other", toStores[store].flag, s.flag)}
 		default:
 			store = i
 		}
 	}
 	if to.as != "" && store < 0 {
-		return -1, usageError{errors.New("--as names a model for another program: --to-ollama, --to-lmstudio or --to-hf-cache")}
+		return -1, cli.UsageError{Err: errors.New("--as names a model for another program: --to-ollama, --to-lmstudio or --to-hf-cache")}
 	}
 	if to.copy && store < 0 {
-		return -1, usageError{errors.New("--copy is for models that other programs get: --to-ollama, --to-lmstudio or --to-hf-cache")}
+		return -1, cli.UsageError{Err: errors.New("--copy is for models that other programs get: --to-ollama, --to-lmstudio or --to-hf-cache")}
 	}
 	return store, nil
 }
@@ -167,15 +168,15 @@ func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) er
 		return exportAdvice(err)
 	}
 	var left *unverified
-	bars := []*progressBar{}
+	bars := []*cli.ProgressBar{}
 	draw := func(what string) func(total int64) func(int64) {
 		return func(total int64) func(int64) {
 			for _, b := range bars {
-				b.clear()
+				b.Clear()
 			}
-			b := progressLater(cmd.ErrOrStderr(), what, total)
+			b := cli.ProgressLater(cmd.ErrOrStderr(), what, total)
 			bars = append(bars, b)
-			return b.add
+			return b.Add
 		}
 	}
 	s.options = stores.Options{
@@ -189,7 +190,7 @@ func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) er
 	}
 	report, err := toStores[store].write(s, ctx)
 	for _, b := range bars {
-		b.clear()
+		b.Clear()
 	}
 	if err != nil {
 		return s.failed(ctx, err)
@@ -222,10 +223,10 @@ func (s *toStore) failed(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; nothing of the model is in %s", s.o.remote.wrong(), tensorfs.Printable(s.dir))
 	case ctx.Err() != nil:
 		return errors.New("interrupted; the same command goes on where this one stopped")
-	case isA[*tensorfs.ChangedError](err):
+	case cli.IsA[*tensorfs.ChangedError](err):
 		changed, _ := errors.AsType[*tensorfs.ChangedError](err)
 		return fmt.Errorf("%s: the file changed while the model was exported; run the command again", tensorfs.Printable(changed.File))
-	case errors.Is(err, fs.ErrPermission) && !isA[*tensorfs.FormatError](err):
+	case errors.Is(err, fs.ErrPermission) && !cli.IsA[*tensorfs.FormatError](err):
 		return fmt.Errorf("%w; run the command as the owner of %s or as root, or name another store", err, tensorfs.Printable(s.dir))
 	case errors.Is(err, stores.ErrExists):
 		return fmt.Errorf("%w; choose another name, or --force to replace it", err)
@@ -236,7 +237,7 @@ func (s *toStore) failed(ctx context.Context, err error) error {
 // print reports what was written.
 func (s *toStore) print(cmd *cobra.Command, r *stores.Report, left *unverified) error {
 	if s.o.json {
-		return printJSON(cmd.OutOrStdout(), exportToReport{s.dir, s.name, r.Path, r.Files, r.Chat, s.note, left})
+		return cli.PrintJSON(cmd.OutOrStdout(), exportToReport{s.dir, s.name, r.Path, r.Files, r.Chat, s.note, left})
 	}
 	bytes := int64(0)
 	how := map[string]int{}
@@ -248,7 +249,7 @@ func (s *toStore) print(cmd *cobra.Command, r *stores.Report, left *unverified) 
 			linked = f.Origin
 		}
 	}
-	text := fmt.Sprintf("%s in %s: %s, %s", tensorfs.Printable(s.name), tensorfs.Printable(s.dir), plural(len(r.Files), "file"), size(bytes))
+	text := fmt.Sprintf("%s in %s: %s, %s", tensorfs.Printable(s.name), tensorfs.Printable(s.dir), plural(len(r.Files), "file"), cli.Size(bytes))
 	for _, w := range []string{stores.Cloned, stores.There} {
 		if how[w] > 0 {
 			text += fmt.Sprintf(", %d %s", how[w], map[string]string{stores.Cloned: "cloned", stores.There: "already there"}[w])
@@ -270,7 +271,7 @@ func (s *toStore) print(cmd *cobra.Command, r *stores.Report, left *unverified) 
 func (s *toStore) nameOllama() error {
 	n, err := ollama.ParseName(strings.TrimPrefix(s.o.to.ollama, ollama.Prefix))
 	if err != nil {
-		return usageError{fmt.Errorf("--to-ollama: %w", err)}
+		return cli.UsageError{Err: fmt.Errorf("--to-ollama: %w", err)}
 	}
 	if s.dir, err = stores.OllamaDir(); err != nil {
 		return err
@@ -285,7 +286,7 @@ func (s *toStore) nameOllama() error {
 func (s *toStore) nameLMStudio() (err error) {
 	s.name = strings.TrimPrefix(s.o.to.lmstudio, environ.LMStudio)
 	if !stores.IsRepository(s.name) {
-		return usageError{fmt.Errorf("--to-lmstudio %s: want PUBLISHER/NAME, as LM Studio names models", tensorfs.Quote(s.name))}
+		return cli.UsageError{Err: fmt.Errorf("--to-lmstudio %s: want PUBLISHER/NAME, as LM Studio names models", tensorfs.Quote(s.name))}
 	}
 	if len(s.o.LoRA) > 0 && s.name == repositoryOf(s.model) {
 		return errAnother
@@ -295,13 +296,13 @@ func (s *toStore) nameLMStudio() (err error) {
 }
 
 // errAnother is the error of an adapted model with its base's name.
-var errAnother = usageError{errors.New("with --lora it is another model than the one of that name; choose another name")}
+var errAnother = cli.UsageError{Err: errors.New("with --lora it is another model than the one of that name; choose another name")}
 
 func (s *toStore) nameHFCache() (err error) {
 	name := strings.TrimPrefix(s.o.to.hfCache, hub.Prefix)
 	switch s.name = hub.Prefix + name; {
 	case !stores.IsRepository(name):
-		return usageError{fmt.Errorf("--to-hf-cache %s: want ORG/NAME, as the Hugging Face cache names models", tensorfs.Quote(name))}
+		return cli.UsageError{Err: fmt.Errorf("--to-hf-cache %s: want ORG/NAME, as the Hugging Face cache names models", tensorfs.Quote(name))}
 	case s.isOwnName() && len(s.o.LoRA) > 0:
 		return errAnother
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/export"
 	"github.com/tensorfs/tensorfs/internal/stores"
@@ -154,7 +155,7 @@ func (s *toStore) hfCache(ctx context.Context) (*stores.Report, error) {
 // commit: what fetch does.
 func (o *exportOptions) hubToCache(cmd *cobra.Command, model string) error {
 	if o.Dequantise {
-		return usageError{errors.New("--dequantise makes another model of it: choose another ORG/NAME")}
+		return cli.UsageError{Err: errors.New("--dequantise makes another model of it: choose another ORG/NAME")}
 	}
 	return o.fetch(cmd, model, fetchHow{json: o.json, forOthers: true})
 }

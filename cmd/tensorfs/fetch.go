@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/parallel"
 )
 
@@ -84,7 +85,7 @@ func (o *fetchOptions) run(cmd *cobra.Command, args []string) error {
 // mend fetches again what is broken of the copies that this machine has of a model's files.
 func (o *modelFlags) mend(cmd *cobra.Command, model string) (r remote.Repaired, err error) {
 	if !formats.IsName(model) {
-		return r, usageError{fmt.Errorf("%s: the origin of a local file is not known; --repair takes a name, such as hf:ORG/NAME", printableName(model))}
+		return r, cli.UsageError{Err: fmt.Errorf("%s: the origin of a local file is not known; --repair takes a name, such as hf:ORG/NAME", cli.PrintableName(model))}
 	}
 	if err := o.check(); err != nil {
 		return r, err
@@ -93,7 +94,7 @@ func (o *modelFlags) mend(cmd *cobra.Command, model string) (r remote.Repaired, 
 	defer stop()
 	r, err = o.remote.open().Repair(ctx, model)
 	if err != nil && ctx.Err() != nil {
-		return r, fmt.Errorf("%s: interrupted; the same command goes on there", printableName(model))
+		return r, fmt.Errorf("%s: interrupted; the same command goes on there", cli.PrintableName(model))
 	}
 	return r, err
 }
@@ -115,7 +116,7 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 	}
 	defer t.Model.Close()
 	if how.forOthers && t.Model.Layout == "gguf" {
-		return fmt.Errorf("%s: it has GGUF files, and hf/ of it is another model: choose another ORG/NAME", printableName(model))
+		return fmt.Errorf("%s: it has GGUF files, and hf/ of it is another model: choose another ORG/NAME", cli.PrintableName(model))
 	}
 	list, err := farFiles(t.Model)
 	if err != nil {
@@ -128,9 +129,9 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 	if !how.json && mended.Compared > 0 {
 		what := "none is broken"
 		if n := len(mended.Broken); n > 0 {
-			what = fmt.Sprintf("%d broken, and fetched again (%s): %s", n, size(mended.Bytes), tensorfs.Printable(strings.Join(mended.Broken, ", ")))
+			what = fmt.Sprintf("%d broken, and fetched again (%s): %s", n, cli.Size(mended.Bytes), tensorfs.Printable(strings.Join(mended.Broken, ", ")))
 		}
-		if _, err := fmt.Fprintln(stdout, folded(stdout, fmt.Sprintf("%s: %s compared, %s", printableName(model), plural(mended.Compared, "digest"), what))); err != nil {
+		if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, fmt.Sprintf("%s: %s compared, %s", cli.PrintableName(model), plural(mended.Compared, "digest"), what))); err != nil {
 			return err
 		}
 	}
@@ -145,24 +146,24 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 			report.Digests++
 		}
 	}
-	bar := progressLater(cmd.ErrOrStderr(), "fetch", report.Bytes)
+	bar := cli.ProgressLater(cmd.ErrOrStderr(), "fetch", report.Bytes)
 	if len(list) > 0 {
 		before, _ := o.remote.client.Traffic()
-		bar.from, bar.moved = storedOf(list), func() int64 { now, _ := o.remote.client.Traffic(); return now - before }
+		bar.From, bar.Moved = storedOf(list), func() int64 { now, _ := o.remote.client.Traffic(); return now - before }
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	err = fetchFiles(ctx, list, bar.add)
-	bar.clear()
+	err = fetchFiles(ctx, list, bar.Add)
+	bar.Clear()
 	if len(list) > 0 {
 		report.Fetched, _ = o.remote.client.Traffic()
 	}
 	stored := storedOf(list)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("%s: interrupted after %s of %s; the same command goes on there", printableName(model), size(stored), size(report.Bytes))
+		return fmt.Errorf("%s: interrupted after %s of %s; the same command goes on there", cli.PrintableName(model), cli.Size(stored), cli.Size(report.Bytes))
 	case errors.Is(err, cache.ErrAbsent), err == nil && stored < report.Bytes:
-		return fmt.Errorf("%s: only %s of its %s are on the disk: %s", printableName(model), size(stored), size(report.Bytes), noRoom(o.remote.client))
+		return fmt.Errorf("%s: only %s of its %s are on the disk: %s", cli.PrintableName(model), cli.Size(stored), cli.Size(report.Bytes), noRoom(o.remote.client))
 	case err != nil:
 		return err
 	}
@@ -173,20 +174,20 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 		}
 	}
 	if how.forOthers && len(list) > 0 && report.HuggingFace == "" {
-		return fmt.Errorf("%s: it is in the cache of tensorfs, but not a whole repository, or nobody may write to the Hugging Face cache; with another ORG/NAME hf/ of it is written", printableName(model))
+		return fmt.Errorf("%s: it is in the cache of tensorfs, but not a whole repository, or nobody may write to the Hugging Face cache; with another ORG/NAME hf/ of it is written", cli.PrintableName(model))
 	}
 	if report.HuggingFace != "" {
 		beside = ", also in the Hugging Face cache " + tensorfs.Printable(report.HuggingFace)
 	}
 	switch {
 	case how.json:
-		return printJSON(stdout, report)
+		return cli.PrintJSON(stdout, report)
 	case len(list) == 0 && formats.IsName(model):
-		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine, in %s\n", printableName(model), tensorfs.Printable(t.Model.Path))
+		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine, in %s\n", cli.PrintableName(model), tensorfs.Printable(t.Model.Path))
 	case len(list) == 0:
-		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine\n", printableName(model))
+		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine\n", cli.PrintableName(model))
 	default:
-		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared%s\n", plural(report.Files, "file"), size(report.Bytes), tensorfs.Printable(report.Cache), size(report.Fetched), plural(report.Digests, "digest"), beside)
+		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared%s\n", plural(report.Files, "file"), cli.Size(report.Bytes), tensorfs.Printable(report.Cache), cli.Size(report.Fetched), plural(report.Digests, "digest"), beside)
 	}
 	return err
 }
@@ -203,7 +204,7 @@ func storedOf(list []farFile) (n int64) {
 func noRoom(c *remote.Client) string {
 	dir := tensorfs.Printable(c.CacheDir())
 	if limit, full := c.CacheRoom(); !full {
-		return fmt.Sprintf("the cache %s may have %s; give it more with --cache-size", dir, size(limit))
+		return fmt.Sprintf("the cache %s may have %s; give it more with --cache-size", dir, cli.Size(limit))
 	}
 	return fmt.Sprintf("the disk of the cache %s is full; make room on it, or name a directory on another with --cache", dir)
 }

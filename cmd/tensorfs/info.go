@@ -113,7 +113,7 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	if strings.EqualFold(o.GGUFType, allTypes) {
 		if len(args) > 1 {
-			return usageError{errors.New("--gguf-type all is for one model")}
+			return cli.UsageError{Err: errors.New("--gguf-type all is for one model")}
 		}
 		return o.printSizes(cmd, args[0])
 	}
@@ -129,7 +129,7 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 			return err
 		case err != nil: // the remaining models are still described
 			failed = true
-			printError(cmd.ErrOrStderr(), err, args)
+			cli.PrintError(cmd.ErrOrStderr(), err, args)
 		default:
 			all = append(all, info)
 		}
@@ -139,12 +139,12 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
 			what = all[0]
 		}
-		if err := printJSON(cmd.OutOrStdout(), what); err != nil {
+		if err := cli.PrintJSON(cmd.OutOrStdout(), what); err != nil {
 			return err
 		}
 	}
 	if failed {
-		return reported{errors.New("some models are not described")}
+		return cli.Reported{Err: errors.New("some models are not described")}
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ const maxModels = 10_000
 
 // one describes a model: on a screen, below others after an empty line, or as the JSON that it returns.
 func (o *infoOptions) one(stdout io.Writer, name string, below, several bool) (what any, err error) {
-	defer rescue.To(&err, printableName(name))
+	defer rescue.To(&err, cli.PrintableName(name))
 	t, err := o.open(name)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (o *infoOptions) one(stdout io.Writer, name string, below, several bool) (w
 	info.Unverified = unverifiedOf(t.Model)
 	need, err := o.memory.of(t, !o.json)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", printableName(name), err)
+		return nil, fmt.Errorf("%s: %w", cli.PrintableName(name), err)
 	}
 	if need != nil {
 		info.Memory.Need = need.Need

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/memory"
 	"github.com/tensorfs/tensorfs/internal/near"
@@ -60,7 +61,7 @@ func (f *memoryFlags) check(cmd *cobra.Command) error {
 		value int
 	}{{"parallel", f.parallel}, {"ubatch", f.ubatch}, {"batch", f.batch}} {
 		if n.value < 0 || n.value == 0 && cmd.Flags().Changed(n.name) {
-			return usageError{fmt.Errorf("--%s %d: want a number of at least 1", n.name, n.value)}
+			return cli.UsageError{Err: fmt.Errorf("--%s %d: want a number of at least 1", n.name, n.value)}
 		}
 	}
 	for _, w := range []struct {
@@ -69,13 +70,13 @@ func (f *memoryFlags) check(cmd *cobra.Command) error {
 	}{{"cache-type-k", f.typeK, cacheTypeNames}, {"cache-type-v", f.typeV, cacheTypeNames}, {"flash-attn", f.flash, flashValues}, {"outputs", f.outputs, outputValues}} {
 		if w.value != "" && !slices.Contains(w.from, strings.ToLower(w.value)) {
 			if close := near.Names(w.value, w.from, 3); len(close) > 0 {
-				return usageError{fmt.Errorf("--%s %s: %s", w.name, printableName(w.value), near.Question(close))}
+				return cli.UsageError{Err: fmt.Errorf("--%s %s: %s", w.name, cli.PrintableName(w.value), near.Question(close))}
 			}
-			return usageError{fmt.Errorf("--%s %s: want %s", w.name, printableName(w.value), strings.Join(w.from, ", "))}
+			return cli.UsageError{Err: fmt.Errorf("--%s %s: want %s", w.name, cli.PrintableName(w.value), strings.Join(w.from, ", "))}
 		}
 	}
 	if f.gpu > 0 && f.gpu < 1<<20 {
-		return usageError{fmt.Errorf("--gpu %d: that is %s; want the memory of a GPU, such as 24G", f.gpu, size(int64(f.gpu)))}
+		return cli.UsageError{Err: fmt.Errorf("--gpu %d: that is %s; want the memory of a GPU, such as 24G", f.gpu, cli.Size(int64(f.gpu)))}
 	}
 	typeOf := func(name string) tensorfs.DType {
 		i := slices.Index(cacheTypeNames, strings.ToLower(name))
@@ -181,35 +182,35 @@ func (s *infoScreen) context() {
 		types += " and " + v
 	}
 	s.row("context", 1, "%s, %s, cache %s", plural(n.Context.Tokens, "token"), plural(max(n.options.Parallel, 1), "sequence"), types)
-	text := size(n.Weights)
+	text := cli.Size(n.Weights)
 	if n.Repacked > 0 {
-		text += ": " + size(n.Repacked) + " copied when llama.cpp repacks them, " + size(n.Resident) + " read from the file"
+		text += ": " + cli.Size(n.Repacked) + " copied when llama.cpp repacks them, " + cli.Size(n.Resident) + " read from the file"
 	}
 	s.row("weights", 2, "%s", text)
 	text = "none"
 	if n.layers > 0 {
-		text = fmt.Sprintf("%s (%s)", size(n.KV.K+n.KV.V), plural(n.layers, "layer"))
+		text = fmt.Sprintf("%s (%s)", cli.Size(n.KV.K+n.KV.V), plural(n.layers, "layer"))
 	}
 	if state := n.State.R + n.State.S; state > 0 {
-		text += ", state " + size(state)
+		text += ", state " + cli.Size(state)
 	}
 	s.row("cache", 1, "%s", text)
 	about := ""
 	if !n.ComputeExact {
 		about = "about "
 	}
-	text = about + size(n.Compute)
-	if size(n.all) != size(n.Compute) {
-		text += fmt.Sprintf(" (%s if all logits are wanted)", size(n.all))
+	text = about + cli.Size(n.Compute)
+	if cli.Size(n.all) != cli.Size(n.Compute) {
+		text += fmt.Sprintf(" (%s if all logits are wanted)", cli.Size(n.all))
 	}
-	s.row("compute", 2, "%s, output %s", text, size(n.Output))
-	text = about + size(n.Total) + " must fit"
+	s.row("compute", 2, "%s, output %s", text, cli.Size(n.Output))
+	text = about + cli.Size(n.Total) + " must fit"
 	if n.longest > 0 {
-		text += fmt.Sprintf("; at %d tokens %s", n.longest, size(n.total))
+		text += fmt.Sprintf("; at %d tokens %s", n.longest, cli.Size(n.total))
 	}
 	s.row("all", 2, "%s; and some 50 MiB of the program's own", text)
 	if g := n.GPU; g != nil {
-		text = fmt.Sprintf("%d of %d layers fit into %s (-ngl %d), %s are left", g.Layers, g.Of, size(n.gpuBytes), g.Layers, size(g.Left))
+		text = fmt.Sprintf("%d of %d layers fit into %s (-ngl %d), %s are left", g.Layers, g.Of, cli.Size(n.gpuBytes), g.Layers, cli.Size(g.Left))
 		if g.Longest > 0 {
 			text += fmt.Sprintf("; all fit up to %d tokens", g.Longest)
 		}

@@ -107,9 +107,9 @@ func (s *infoScreen) identity() {
 		quant += fmt.Sprintf(", %.2f bits per weight", *info.BitsPerWeight)
 	}
 	s.row("quantisation", 2, "%s", quant)
-	memory := size(info.Memory.Stored) + " as stored (mapped)"
+	memory := cli.Size(info.Memory.Stored) + " as stored (mapped)"
 	if info.Memory.F16 != nil {
-		memory += ", " + size(*info.Memory.F16) + " as F16"
+		memory += ", " + cli.Size(*info.Memory.F16) + " as F16"
 	}
 	s.row("memory", 1, "%s", memory)
 }
@@ -180,7 +180,7 @@ func (s *infoScreen) types() {
 	fmt.Fprintf(s.out, "\n%-*s%s\n", width+2, "types", "tensors       bytes    share")
 	for _, t := range all[:min(len(all), mostTypes)] {
 		share := float64(t.Bytes) / float64(max(s.info.Bytes, 1))
-		line := fmt.Sprintf("%-*s  %7d  %10s  %5.1f %%  %s", width, cli.Shorten(tensorfs.Printable(t.Type), width), t.Tensors, size(t.Bytes), 100*share, cli.Bar(share, barWidth))
+		line := fmt.Sprintf("%-*s  %7d  %10s  %5.1f %%  %s", width, cli.Shorten(tensorfs.Printable(t.Type), width), t.Tensors, cli.Size(t.Bytes), 100*share, cli.Bar(share, barWidth))
 		fmt.Fprintln(s.out, strings.TrimRight(line, " "))
 	}
 	if more := len(all) - mostTypes; more > 0 {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
@@ -312,7 +313,7 @@ func TestSize(t *testing.T) {
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB",
 		1 << 30: "1.0 GiB", 5 << 40: "5.0 TiB", 1 << 50: "1024.0 TiB",
 	} {
-		if got := size(n); got != want {
+		if got := cli.Size(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}

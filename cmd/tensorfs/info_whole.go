@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/models"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
@@ -63,7 +64,7 @@ func (w wholeInfo) line() string {
 	if !f.Exact {
 		exact = "rounded"
 	}
-	line := fmt.Sprintf("%s, %s, %s", tensorfs.Printable(files), size(total), exact)
+	line := fmt.Sprintf("%s, %s, %s", tensorfs.Printable(files), cli.Size(total), exact)
 	if f.BitsPerWeight > 0 {
 		line += fmt.Sprintf(", %.2f bits per weight", f.BitsPerWeight)
 	}
@@ -79,7 +80,7 @@ const allTypes = "all"
 // printSizes prints how large gguf/ would be with each type.
 func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 	if o.AsksMLX() {
-		return usageError{errors.New("--gguf-type all prints sizes of gguf/ alone; leave the flags about mlx/ out")}
+		return cli.UsageError{Err: errors.New("--gguf-type all prints sizes of gguf/ alone; leave the flags about mlx/ out")}
 	}
 	types := modelFlags{Options: models.Options{Convert: models.Convert{GGUFType: preset.All[0].Name, Pure: o.Pure, TensorTypes: o.TensorTypes, Requantise: o.Requantise, Imatrix: o.Imatrix}}}
 	if err := types.check(); err != nil {
@@ -97,16 +98,16 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 	sizes, made, err := convert.Sizes(t.Model, types.checked.Tree.Whole, preset.All)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: gguf/ is left out: %w", printableName(path), err)
+		return fmt.Errorf("%s: gguf/ is left out: %w", cli.PrintableName(path), err)
 	case len(sizes) == 0:
-		return fmt.Errorf("%s: --gguf-type all: no type changes anything: its weights are quantised already; name a model in F16, BF16 or F32, or add --requantise", printableName(path))
+		return fmt.Errorf("%s: --gguf-type all: no type changes anything: its weights are quantised already; name a model in F16, BF16 or F32, or add --requantise", cli.PrintableName(path))
 	}
 	list, err := o.memory.ofSizes(made, sizes)
 	if err != nil {
-		return fmt.Errorf("%s: %w", printableName(path), err)
+		return fmt.Errorf("%s: %w", cli.PrintableName(path), err)
 	}
 	if o.json {
-		return printJSON(cmd.OutOrStdout(), struct {
+		return cli.PrintJSON(cmd.OutOrStdout(), struct {
 			Model string        `json:"model"`
 			Sizes []sizedMemory `json:"sizes"`
 		}{conceal.Name(path), list})
@@ -119,9 +120,9 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 	}
 	fmt.Fprintln(out, head)
 	for _, s := range list {
-		fmt.Fprintf(out, "%-11s  %15s  %15.2f", s.Name, size(s.Bytes), s.BitsPerWeight)
+		fmt.Fprintf(out, "%-11s  %15s  %15.2f", s.Name, cli.Size(s.Bytes), s.BitsPerWeight)
 		if n := s.Memory; n != nil {
-			fmt.Fprintf(out, "  %10s  %10s  %10s", size(n.Resident), size(n.Repacked), size(n.Total))
+			fmt.Fprintf(out, "  %10s  %10s  %10s", cli.Size(n.Resident), cli.Size(n.Repacked), cli.Size(n.Total))
 		}
 		fmt.Fprintln(out)
 	}

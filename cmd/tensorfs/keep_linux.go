@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/keep"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 )
@@ -17,7 +18,7 @@ import (
 // run keeps mounts until a signal ends it.
 func (o *keepOptions) run(cmd *cobra.Command, _ []string) error {
 	if o.socket == "" {
-		return usageError{errors.New("give --socket SOCKET, the path that servers name with --takeover")}
+		return cli.UsageError{Err: errors.New("give --socket SOCKET, the path that servers name with --takeover")}
 	}
 	l, err := keep.Listen(o.socket)
 	if err != nil {
@@ -40,7 +41,7 @@ func (o *mountOptions) warnUnkept(stderr io.Writer) {
 		return
 	}
 	if err := keep.Reach(o.takeover); err != nil {
-		complain(stderr, "tensorfs: the mount is not kept: "+errorLine(err, os.Args[1:]))
+		cli.Complain(stderr, "tensorfs: the mount is not kept: "+cli.ErrorLine(err, os.Args[1:]))
 	}
 }
 

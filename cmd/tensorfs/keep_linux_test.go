@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/keep"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
@@ -189,7 +190,7 @@ func TestTakenOver(t *testing.T) {
 			testlimit.Wait(t, "server", func() bool { st := statusOf(t, dir); return st != nil && st.PID == server.Process.Pid })
 			sum := stopReaders(t, all)
 			st := statusOf(t, dir)
-			t.Logf("%d kills, %d times taken over, %d reads, %s compared", *kills, st.TakenOver, sum.Operations, size(sum.Bytes))
+			t.Logf("%d kills, %d times taken over, %d reads, %s compared", *kills, st.TakenOver, sum.Operations, cli.Size(sum.Bytes))
 			if st.TakenOver == 0 || st.TakenOver > *kills || !st.Healthy || st.LastError != nil || len(st.Warnings) > 0 {
 				t.Errorf("status: %+v\n%s", st, server.Stderr)
 			}

@@ -66,7 +66,7 @@ func (o *listOptions) run(cmd *cobra.Command, args []string) error {
 		for _, note := range notes {
 			rows = append(rows, listedModel{Error: note})
 		}
-		return printJSON(cmd.OutOrStdout(), rows)
+		return cli.PrintJSON(cmd.OutOrStdout(), rows)
 	}
 	if len(rows) == 0 {
 		notes = append(notes, "no models "+where(libraries, args))
@@ -152,9 +152,9 @@ const (
 // printModels prints the table and, below a model that cannot be opened, why.
 func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
 	width := max(cli.Width(stdout), 40)
-	t := table{right: []bool{3: true, 5: true}}
+	t := cli.Table{Right: []bool{3: true, 5: true}}
 	if len(rows) > 0 {
-		t.add("NAME", "FORMAT", "ARCHITECTURE", "PARAMS", "QUANT", "SIZE")
+		t.Add("NAME", "FORMAT", "ARCHITECTURE", "PARAMS", "QUANT", "SIZE")
 	}
 	for i := range rows {
 		r := &rows[i]
@@ -164,17 +164,17 @@ func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
 			for k := range why {
 				why[k] = "  " + why[k]
 			}
-			t.rows = append(t.rows, tableRow{[]string{name}, why})
+			t.Rows = append(t.Rows, cli.TableRow{Cells: []string{name}, Below: why})
 			continue
 		}
 		parameters := "-"
 		if r.Parameters != nil {
 			parameters = about(*r.Parameters)
 		}
-		t.add(name, r.Format, cli.Shorten(tensorfs.Printable(r.Architecture), widestArchitecture), parameters, shortQuant(r.Quant), size(*r.Bytes))
+		t.Add(name, r.Format, cli.Shorten(tensorfs.Printable(r.Architecture), widestArchitecture), parameters, shortQuant(r.Quant), cli.Size(*r.Bytes))
 	}
 	w := bufio.NewWriter(stdout)
-	t.print(w, width)
+	t.Print(w, width)
 	for _, note := range notes {
 		fmt.Fprintln(w, strings.Join(cli.Wrap(note, width, errorLines), "\n"))
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // logDevices are the values of --log that are not files.
@@ -138,7 +140,7 @@ const journalSocket = "/run/systemd/journal/socket"
 func openJournal() (sink, error) {
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: journalSocket, Net: "unixgram"})
 	if err != nil {
-		return nil, errors.New("--log journal: " + messages[runtime.GOOS].noJournal)
+		return nil, errors.New("--log journal: " + cli.Messages[runtime.GOOS].NoJournal)
 	}
 	return func(level slog.Level, line []byte) {
 		// There is nowhere to report a failure.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -49,7 +50,7 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 		return cmd.Help()
 	}
 	model, glob := args[0], append(args[1:], "")[0]
-	p, err := newPathPattern(glob)
+	p, err := cli.NewPathPattern(glob)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	defer t.Model.Close()
 	l := &listing{opts: o, w: bufio.NewWriter(cmd.OutOrStdout())}
-	err = l.walk(t.Root, p.mayMatchBelow, p.matches)
+	err = l.walk(t.Root, p.MayMatchBelow, p.Matches)
 	if err == nil && l.n == 0 {
 		err = l.walkTensors(t, &p)
 	}
@@ -70,7 +71,7 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 		if why := t.WhyAbsent(glob); why != "" {
 			return fmt.Errorf("no path of the tree matches %q: %s", glob, tensorfs.OneLine(why))
 		}
-		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, printableName(model))
+		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, cli.PrintableName(model))
 	}
 	l.end()
 	return l.w.Flush()
@@ -100,20 +101,20 @@ func (l *listing) walk(root tensorfs.Dir, below, matches func(path string) bool)
 // walkTensors adds the files of the tensors whose name matches: that in the views, that in
 // the model's files, or another one that Hugging Face or GGUF has for it. The pattern may
 // begin with a view.
-func (l *listing) walkTensors(t *tree.Tree, p *pathPattern) error {
+func (l *listing) walkTensors(t *tree.Tree, p *cli.PathPattern) error {
 	in, of := "", *p
-	if view, name, ok := strings.Cut(p.text, "/"); ok && isView(t, view) {
-		in, of.text = view, name
+	if view, name, ok := strings.Cut(p.Text, "/"); ok && isView(t, view) {
+		in, of.Text = view, name
 	}
 	found := map[string]bool{}
 	note := func(x *tensorfs.Tensor) { found[x.Name], found[x.Weight()] = true, true }
 	for i := range t.Model.Tensors {
-		if x := &t.Model.Tensors[i]; of.matches(x.Source) {
+		if x := &t.Model.Tensors[i]; of.Matches(x.Source) {
 			note(x)
 		}
 	}
 	if len(found) == 0 {
-		for _, x := range called(t.Model, of.text) {
+		for _, x := range called(t.Model, of.Text) {
 			note(x)
 		}
 	}
@@ -122,7 +123,7 @@ func (l *listing) walkTensors(t *tree.Tree, p *pathPattern) error {
 		if strings.HasPrefix(view, "npy") {
 			name = strings.TrimSuffix(name, ".npy")
 		}
-		return ok && isView(t, view) && (in == "" || in == view) && (found[name] || of.matches(name))
+		return ok && isView(t, view) && (in == "" || in == view) && (found[name] || of.Matches(name))
 	})
 }
 
@@ -138,7 +139,7 @@ func (l *listing) add(path string, e tensorfs.Entry) error {
 		if l.n == 1 {
 			open = "[\n"
 		}
-		_, err = fmt.Fprintf(l.w, "%s%s", open, escapeJSON(b))
+		_, err = fmt.Fprintf(l.w, "%s%s", open, cli.EscapeJSON(b))
 		return err
 	case l.opts.long:
 		l.rows = append(l.rows, row(path, e))
@@ -163,7 +164,7 @@ func (l *listing) end() {
 		}
 		return
 	}
-	rows := table{right: []bool{true, false, false, false}, widest: widest}
+	rows := cli.Table{Right: []bool{true, false, false, false}, Widest: widest}
 	for i := range l.rows {
 		r := &l.rows[i]
 		bytes := int64(0)
@@ -172,15 +173,15 @@ func (l *listing) end() {
 		}
 		text := strconv.FormatInt(bytes, 10)
 		if l.opts.human {
-			text = size(bytes)
+			text = cli.Size(bytes)
 		}
 		path := tensorfs.Printable(r.Path)
 		if r.Link != "" {
 			path += " -> " + tensorfs.Printable(r.Link)
 		}
-		rows.add(text, cmp.Or(r.DType, "-"), cmp.Or(string(r.Shape), "-"), path)
+		rows.Add(text, cmp.Or(r.DType, "-"), cmp.Or(string(r.Shape), "-"), path)
 	}
-	rows.print(l.w, math.MaxInt)
+	rows.Print(l.w, math.MaxInt)
 }
 
 // widest is how wide a column of -l becomes; a longer text moves what follows.

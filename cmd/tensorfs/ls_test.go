@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // TestMayMatchBelow holds that only directories in which nothing can match are left out.
@@ -31,7 +33,7 @@ func TestMayMatchBelow(t *testing.T) {
 		{"?aw/*", "gguf", false},
 		{"README", "gguf", true},
 	} {
-		if p, err := newPathPattern(c.glob); err != nil || p.mayMatchBelow(c.dir) == c.skip {
+		if p, err := cli.NewPathPattern(c.glob); err != nil || p.MayMatchBelow(c.dir) == c.skip {
 			t.Errorf("%s in %s: %v", c.glob, c.dir, err)
 		}
 	}

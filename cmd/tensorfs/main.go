@@ -50,18 +50,18 @@ func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 		err = out.Err()
 	}
 	if err == nil {
-		return exitOK
+		return cli.ExitOK
 	}
-	if !isA[reported](err) {
-		printError(stderr, err, args)
+	if !cli.IsA[cli.Reported](err) {
+		cli.PrintError(stderr, err, args)
 	}
 	switch {
-	case isA[usageError](err):
-		return exitUsage
-	case isA[troubleError](err):
-		return exitTrouble
+	case cli.IsA[cli.UsageError](err):
+		return cli.ExitUsage
+	case cli.IsA[cli.TroubleError](err):
+		return cli.ExitTrouble
 	}
-	return exitFailed
+	return cli.ExitFailed
 }
 
 func newRoot() *cobra.Command { return newRootFor(system(runtime.GOOS)) }
@@ -82,7 +82,7 @@ func newRootFor(s system) *cobra.Command {
 			return runInfo(cmd, args[0])
 		}
 		if cmd.Flags().Changed("json") {
-			return usageError{errors.New("--json is for one model; usage: tensorfs info --json MODEL")}
+			return cli.UsageError{Err: errors.New("--json is for one model; usage: tensorfs info --json MODEL")}
 		}
 		return mount.run(cmd, args)
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
@@ -133,7 +134,7 @@ func TestPanicIsALine(t *testing.T) {
 	} {
 		var stderr bytes.Buffer
 		code := execute(system(runtime.GOOS).command("verify", nil, nil, run), []string{q8}, io.Discard, &stderr)
-		if code != exitFailed || !strings.HasPrefix(stderr.String(), "tensorfs: "+q8+": internal error at main_test.go:") || strings.Count(stderr.String(), "\n") != 1 {
+		if code != cli.ExitFailed || !strings.HasPrefix(stderr.String(), "tensorfs: "+q8+": internal error at main_test.go:") || strings.Count(stderr.String(), "\n") != 1 {
 			t.Errorf("%s: exit code %d, %q", what, code, stderr.String())
 		}
 	}

@@ -24,9 +24,9 @@ const (
 func metadataOf(m *tensorfs.Model, glob string) ([]report.Meta, error) {
 	list := []report.Meta{}
 	for _, x := range m.Metadata {
-		ok, err := matchGlob(glob, x.Key)
+		ok, err := cli.MatchGlob(glob, x.Key)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cli.UsageError{Err: err}
 		}
 		if ok {
 			list = append(list, metaOf(x))
@@ -156,7 +156,7 @@ func shortText(text string) string {
 // printMetadata prints the entries of a model in columns.
 func printMetadata(stdout io.Writer, list []report.Meta) error {
 	w := bufio.NewWriter(stdout)
-	width := tableWidth(stdout)
+	width := cli.TableWidth(stdout)
 	key, kind := 0, 0
 	for _, x := range list {
 		key, kind = max(key, len([]rune(tensorfs.Printable(x.Key)))), max(kind, len(x.Type))

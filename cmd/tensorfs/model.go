@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/formats/models"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
 	"github.com/tensorfs/tensorfs/internal/near"
@@ -83,7 +84,7 @@ func (f *modelFlags) check() error {
 		c, err := f.Check()
 		switch {
 		case errors.Is(err, models.ErrOption):
-			return usageError{err}
+			return cli.UsageError{Err: err}
 		case err != nil:
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/near"
@@ -136,7 +137,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	case !named:
 		mountpoint, err = placeFor(conceal.Name(model))
 	case strings.Contains(mountpoint, "://"):
-		err = usageError{fmt.Errorf("%s: it is the address of a model, not a directory to mount at", printableName(mountpoint))}
+		err = cli.UsageError{Err: fmt.Errorf("%s: it is the address of a model, not a directory to mount at", cli.PrintableName(mountpoint))}
 	default:
 		mountpoint, err = filepath.Abs(mountpoint)
 	}
@@ -177,7 +178,7 @@ func (o *mountOptions) confine() error {
 	case o.inside == "":
 		return nil
 	case o.library.as != "":
-		return usageError{errors.New("--inside is for one model, and --as shows libraries")}
+		return cli.UsageError{Err: errors.New("--inside is for one model, and --as shows libraries")}
 	}
 	var err error
 	if o.inside, err = filepath.Abs(o.inside); err == nil { // the server is in another directory
@@ -233,7 +234,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra
 		return err
 	}
 	defer closeLog()
-	o.remote.logger, o.remote.waiting.forward = logger, o.daemon
+	o.remote.logger, o.remote.waiting.Forward = logger, o.daemon
 	// What opening allocates stays in use; collecting again and again would take
 	// a third of the time until the mount is ready.
 	collect := debug.SetGCPercent(openingGC)

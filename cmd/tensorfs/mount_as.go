@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -28,11 +29,11 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*content, erro
 	}
 	switch {
 	case o.backend != mounts.BackendFUSE:
-		return nil, usageError{errors.New("over NFS only a single model is served, and --as shows libraries; --backend fuse mounts them")}
+		return nil, cli.UsageError{Err: errors.New("over NFS only a single model is served, and --as shows libraries; --backend fuse mounts them")}
 	case len(o.LoRA) > 0:
 		return nil, errManyAdapted
 	case o.warm != "":
-		return nil, usageError{errors.New("--warm is for one model, and --as shows libraries")}
+		return nil, cli.UsageError{Err: errors.New("--warm is for one model, and --as shows libraries")}
 	}
 	s := &stock{form: o.library.as, flags: &o.modelFlags, failed: map[string]string{}}
 	var modified time.Time

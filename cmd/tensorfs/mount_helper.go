@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // helperNames are the names under which mount(8) looks for a program that mounts a
@@ -20,7 +22,7 @@ func isMountHelper(program string) bool {
 }
 
 // helperExit translates exit codes to mount(8)'s.
-var helperExit = map[int]int{exitOK: 0, exitFailed: 32, exitUsage: 1}
+var helperExit = map[int]int{cli.ExitOK: 0, cli.ExitFailed: 32, cli.ExitUsage: 1}
 
 // runHelper runs the command line that mount(8) gives a helper and returns an exit
 // code of mount(8).

@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -41,7 +42,7 @@ type content struct {
 // openContent opens the model, or looks through the library.
 func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 	if o.library.maxOpen < 1 || o.library.idle <= 0 {
-		return nil, usageError{fmt.Errorf("--max-open %d --idle %s: want a number and a time above 0", o.library.maxOpen, o.library.idle)}
+		return nil, cli.UsageError{Err: fmt.Errorf("--max-open %d --idle %s: want a number and a time above 0", o.library.maxOpen, o.library.idle)}
 	}
 	if o.library.as != "" {
 		return o.openAs(append([]string{name}, o.library.more...), mountpoint)
@@ -98,7 +99,7 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 		return nil, errManyAdapted
 	}
 	if o.backend != mounts.BackendFUSE {
-		return nil, usageError{errors.New("over NFS only a single model is served, and this is a library; --backend fuse mounts libraries")}
+		return nil, cli.UsageError{Err: errors.New("over NFS only a single model is served, and this is a library; --backend fuse mounts libraries")}
 	}
 	for _, place := range l.Places {
 		if inside(place, mountpoint) {
@@ -106,10 +107,10 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 		}
 	}
 	if o.warm != "" {
-		return nil, usageError{errors.New("--warm is for one model, and this is a library")}
+		return nil, cli.UsageError{Err: errors.New("--warm is for one model, and this is a library")}
 	}
 	if o.takeover != "" && o.takeover != bySystemd { // a service reports that for every model
-		return nil, usageError{errors.New("--takeover is for one model, and this is a library, whose numbers of files depend on who looked into it")}
+		return nil, cli.UsageError{Err: errors.New("--takeover is for one model, and this is a library, whose numbers of files depend on who looked into it")}
 	}
 	s := &shelves{library: l, flags: &o.modelFlags}
 	return &content{

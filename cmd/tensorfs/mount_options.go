@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
@@ -35,7 +36,7 @@ func (o *mountOptions) takeOptions() (extra []string, err error) {
 				extra = append(extra, opt)
 			}
 			if err != nil {
-				return nil, usageError{fmt.Errorf("-o %s: %w", opt, err)}
+				return nil, cli.UsageError{Err: fmt.Errorf("-o %s: %w", opt, err)}
 			}
 		}
 	}
@@ -60,7 +61,7 @@ func (o *mountOptions) takeOptions() (extra []string, err error) {
 		}
 	}
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.UsageError{Err: err}
 	}
 	return useful, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/nfsstate"
 )
@@ -50,7 +51,7 @@ func placeFor(model string) (string, error) {
 		if !errors.Is(err, errNoPlace) || runtime.GOOS == "linux" { // macOS has no such directory
 			why = ": " + err.Error()
 		}
-		return "", usageError{errors.New("name a MOUNTPOINT, such as ~/m" + why + "; usage: tensorfs mount MODEL MOUNTPOINT")}
+		return "", cli.UsageError{Err: errors.New("name a MOUNTPOINT, such as ~/m" + why + "; usage: tensorfs mount MODEL MOUNTPOINT")}
 	}
 	name := placeName(model)
 	place := filepath.Join(dir, name)

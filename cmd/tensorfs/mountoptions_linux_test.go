@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
@@ -110,7 +111,7 @@ func TestUmountSeveral(t *testing.T) {
 	a, b := mounted(t, q8), mounted(t, q8)
 	none := filepath.Join(t.TempDir(), "none")
 	code, out, stderr := command("umount", a, none, b)
-	if want := "tensorfs: " + none + " does not exist; tensorfs status lists the mounts\n"; code != exitFailed || out != "" || stderr != want {
+	if want := "tensorfs: " + none + " does not exist; tensorfs status lists the mounts\n"; code != cli.ExitFailed || out != "" || stderr != want {
 		t.Errorf("%d, %q, %q; want %q", code, out, stderr, want)
 	}
 	if isMounted(t, a) || isMounted(t, b) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"golang.org/x/sys/unix"
 )
@@ -53,7 +54,7 @@ func TestEmptyArguments(t *testing.T) {
 	t.Cleanup(func() { mounts.Unmount(dir, true) })
 	for _, args := range [][]string{{"mount", model, ""}, {"mount", "", "m"}, {model, ""}, {"umount", ""}, {"umount", "-l", ""}, {"ls", ""}, {"info", ""}, {"cat", model, ""}} {
 		code, _, stderr := command(args...)
-		if code != exitUsage || !strings.Contains(stderr, "an argument is empty") || strings.Count(stderr, "\n") != 1 {
+		if code != cli.ExitUsage || !strings.Contains(stderr, "an argument is empty") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%q: exit code %d, %q", args, code, stderr)
 		}
 	}
@@ -64,7 +65,7 @@ func TestMountpointIsNotTheRoot(t *testing.T) {
 	t.Cleanup(func() { mounts.Unmount("/", true) })
 	for _, dir := range []string{"/", "//", "/tmp/.."} {
 		code, _, stderr := command("mount", q8, dir)
-		if code != exitFailed || !strings.Contains(stderr, "choose another directory") || strings.Count(stderr, "\n") != 1 {
+		if code != cli.ExitFailed || !strings.Contains(stderr, "choose another directory") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit code %d, %q", dir, code, stderr)
 		}
 	}
@@ -102,7 +103,7 @@ func TestMountpointIsEmpty(t *testing.T) {
 			if name == "nonempty" && dir == full {
 				continue
 			}
-			want := exitFailed
+			want := cli.ExitFailed
 			if name == "mount.tensorfs" {
 				want = 32
 			}

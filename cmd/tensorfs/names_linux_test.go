@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
@@ -61,7 +62,7 @@ func TestMountByName(t *testing.T) {
 		cache + "/models-acme--Tiny": "no such file or directory",
 	} {
 		dir := t.TempDir()
-		if code, out, stderr := command("mount", name, dir); code != exitFailed || out != "" || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if code, out, stderr := command("mount", name, dir); code != cli.ExitFailed || out != "" || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit code %d, %q, %q does not say %q", name, code, out, stderr, says)
 			mounts.Unmount(dir, true)
 		}

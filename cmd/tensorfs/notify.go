@@ -20,7 +20,7 @@ func notifyReady() error { return notify("READY=1") }
 // notifyFailed reports why there is no mount: the line that is printed, and the kind of the
 // error.
 func notifyFailed(err error) error {
-	text := "STATUS=" + errorLine(err, os.Args[1:])
+	text := "STATUS=" + cli.ErrorLine(err, os.Args[1:])
 	if no := errnoOf(err); no != 0 {
 		text += fmt.Sprintf("\nERRNO=%d", int(no))
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
@@ -133,7 +134,7 @@ func TestEscapeJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := escapeJSON(b)
+		got := cli.EscapeJSON(b)
 		var back string
 		if err := json.Unmarshal(got, &back); err != nil || string(got) != want || back != s {
 			t.Errorf("%q: %s, want %s (%q, %v)", s, got, want, back, err)

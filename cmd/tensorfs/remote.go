@@ -29,7 +29,7 @@ type remoteFlags struct {
 	timeout                           time.Duration
 
 	stderr  func() io.Writer // for progress
-	waiting notice           // whom a model is asked for
+	waiting cli.Notice       // whom a model is asked for
 	logger  *slog.Logger     // nil drops messages
 
 	once   sync.Once
@@ -93,10 +93,10 @@ const offlineEnv = "TENSORFS_OFFLINE"
 // check takes the values of the flags.
 func (f *remoteFlags) check() error {
 	if f.timeout < 0 {
-		return usageError{fmt.Errorf("--timeout %s: want a time like 30s", f.timeout)}
+		return cli.UsageError{Err: fmt.Errorf("--timeout %s: want a time like 30s", f.timeout)}
 	}
 	if value := os.Getenv(offlineEnv); !environ.IsTrue(value) && !slices.Contains([]string{"", "0", "off", "no", "false"}, strings.ToLower(value)) {
-		return usageError{fmt.Errorf("%s=%s: want 1, which asks no other machine, or 0", offlineEnv, tensorfs.Printable(value))}
+		return cli.UsageError{Err: fmt.Errorf("%s=%s: want 1, which asks no other machine, or 0", offlineEnv, tensorfs.Printable(value))}
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (f *remoteFlags) notice() (end func()) {
 	if f.stderr == nil {
 		return func() {}
 	}
-	return f.waiting.begin(f.stderr())
+	return f.waiting.Begin(f.stderr())
 }
 
 // open returns what opens the models of a command, wherever they are.
@@ -131,7 +131,7 @@ func (f *remoteFlags) options() remote.Options {
 	o := remote.Options{
 		CacheDir: f.cache, CacheScope: f.scope, CacheSize: int64(f.cacheSize.byteSize), Timeout: f.timeout, AskFirst: f.ask, Download: f.download, PlainHTTP: f.plainHTTP,
 		Agent: "tensorfs/" + version(), Logger: f.logger,
-		Asks: func(host string) { f.waiting.say("asking " + cli.Shorten(host, maxHost) + " ...") },
+		Asks: func(host string) { f.waiting.Say("asking " + cli.Shorten(host, maxHost) + " ...") },
 	}
 	if f.offline {
 		o.Offline = "--offline"
@@ -141,9 +141,9 @@ func (f *remoteFlags) options() remote.Options {
 	}
 	if f.stderr != nil {
 		o.Progress = func(what string, total int64) (func(int64), func()) {
-			f.waiting.end() // the bar is more exact
-			bar := progressLater(f.stderr(), what, total)
-			return bar.add, bar.clear
+			f.waiting.End() // the bar is more exact
+			bar := cli.ProgressLater(f.stderr(), what, total)
+			return bar.Add, bar.Clear
 		}
 	}
 	return o

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
@@ -123,7 +124,7 @@ func TestVerifiedBeforeSuccess(t *testing.T) {
 			case test.wrong == "":
 				succeeds(t, args...)
 			case args[0] == "diff":
-				failsWith(t, exitTrouble, args, test.wrong)
+				failsWith(t, cli.ExitTrouble, args, test.wrong)
 			default:
 				failsWith(t, 1, args, test.wrong)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/cache"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 )
 
@@ -30,7 +31,7 @@ func TestFetch(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("a local model made a cache: %v", err)
 	}
-	if got, want := succeeds(t, "fetch", "hf:acme/tiny:tiny.gguf"), "1 file, "+size(int64(len(b)))+" in the cache "+dir+": "+size(int64(len(b)))+" fetched, 1 digest compared\n"; got != want {
+	if got, want := succeeds(t, "fetch", "hf:acme/tiny:tiny.gguf"), "1 file, "+cli.Size(int64(len(b)))+" in the cache "+dir+": "+cli.Size(int64(len(b)))+" fetched, 1 digest compared\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	var r fetchReport

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
@@ -145,7 +146,7 @@ func TestAsking(t *testing.T) {
 			}
 		})
 	}
-	h.Delay(patience * 3 / 4) // for each of some requests
+	h.Delay(cli.Patience * 3 / 4) // for each of some requests
 	shown := info()
 	if !strings.Contains(shown, "\r\x1b[Kasking 127.0.0.1 ...") || !strings.HasSuffix(shown, "\r\x1b[K") || strings.Contains(shown, "\n") {
 		t.Errorf("it shows %q", shown)
@@ -176,7 +177,7 @@ func TestAsking(t *testing.T) {
 func TestHear(t *testing.T) {
 	var b bytes.Buffer
 	for i := range 10_000 {
-		fmt.Fprintf(&b, "%sasking %d ...\n", noted, i)
+		fmt.Fprintf(&b, "%sasking %d ...\n", cli.Noted, i)
 	}
 	b.WriteString(strings.Repeat("x", 5000) + ready)
 	n, last := 0, ""

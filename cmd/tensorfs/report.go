@@ -50,7 +50,7 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		if other, err = o.open(args[1]); err != nil {
 			if errors.Is(err, iofs.ErrNotExist) && (strings.HasSuffix(args[1], ".html") || strings.HasSuffix(args[1], ".json")) {
-				return usageError{fmt.Errorf("%s is not a model; -o %s names the file of the report", printableName(args[1]), printableName(args[1]))}
+				return cli.UsageError{Err: fmt.Errorf("%s is not a model; -o %s names the file of the report", cli.PrintableName(args[1]), cli.PrintableName(args[1]))}
 			}
 			return err
 		}
@@ -76,7 +76,7 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	write := func(w io.Writer) error { return r.WritePage(w, title) }
 	if o.json {
-		write = func(w io.Writer) error { return printJSON(w, r) }
+		write = func(w io.Writer) error { return cli.PrintJSON(w, r) }
 	}
 	if name == toStdout {
 		return ignorePipe(write(stdout))
@@ -143,16 +143,16 @@ func systemError(err error) error {
 func (o *reportOptions) make(cmd *cobra.Command, args []string, t, other *tree.Tree) (*report.Report, error) {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	named := printableName(args[0])
+	named := cli.PrintableName(args[0])
 	models := []*tensorfs.Model{t.Model}
 	if other != nil {
-		named += " and " + printableName(args[1])
+		named += " and " + cli.PrintableName(args[1])
 		models = append(models, other.Model)
 	}
-	var progress *progressBar
+	var progress *cli.ProgressBar
 	r, err := o.look(ctx, t, other, func(total int64) func(int64) {
-		progress = progressLater(cmd.ErrOrStderr(), "report", total)
-		return progress.add
+		progress = cli.ProgressLater(cmd.ErrOrStderr(), "report", total)
+		return progress.Add
 	})
 	if err := finishRead(ctx, progress, err, named, "tensors", models...); err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func factsOf(t *tree.Tree, named string) string {
 	if info.Parameters != nil {
 		parts = append(parts, count(*info.Parameters)+" parameters")
 	}
-	parts = append(parts, fmt.Sprintf("%d tensors", info.Tensors), size(info.Bytes))
+	parts = append(parts, fmt.Sprintf("%d tensors", info.Tensors), cli.Size(info.Bytes))
 	if info.Quant != "" {
 		parts = append(parts, info.Quant)
 	}

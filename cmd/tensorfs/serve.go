@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
@@ -42,5 +43,5 @@ func whereServed(s served, model, mountpoint string) string {
 	if n, ok := s.(*nfsServed); ok && mountpoint == "" {
 		return n.url()
 	}
-	return fmt.Sprintf("%s is mounted at %s; Ctrl-C unmounts", printableName(model), tensorfs.Printable(mountpoint))
+	return fmt.Sprintf("%s is mounted at %s; Ctrl-C unmounts", cli.PrintableName(model), tensorfs.Printable(mountpoint))
 }

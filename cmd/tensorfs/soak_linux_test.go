@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testwatch"
@@ -73,7 +74,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	t.Logf("%v, %s: %d operations, %s compared; of the mount under stress: %v, errors %v",
-		time.Since(begin).Round(time.Second), limit, sum.Operations, size(sum.Bytes), stress.done, sum.Errors)
+		time.Since(begin).Round(time.Second), limit, sum.Operations, cli.Size(sum.Bytes), stress.done, sum.Errors)
 	if sum.Bytes == 0 || len(stress.done) == 0 {
 		t.Error("nothing was read or nothing was done")
 	}
@@ -137,7 +138,7 @@ func (m *memoryLimit) String() string {
 	if m.dir == "" {
 		return "without a memory limit"
 	}
-	return "in " + size(m.bytes) + " of memory"
+	return "in " + cli.Size(m.bytes) + " of memory"
 }
 
 // take moves a process into the cgroup.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/near"
@@ -57,13 +58,13 @@ func (o *statOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := matchGlob(want, ""); err != nil {
-		return usageError{err}
+	if _, err := cli.MatchGlob(want, ""); err != nil {
+		return cli.UsageError{Err: err}
 	}
 	if len(models) == 1 {
 		list, err := o.one(cmd, models[0], want, nil)
 		if err == nil && o.json {
-			err = printJSON(cmd.OutOrStdout(), list)
+			err = cli.PrintJSON(cmd.OutOrStdout(), list)
 		}
 		return err
 	}
@@ -74,22 +75,22 @@ func (o *statOptions) run(cmd *cobra.Command, args []string) error {
 			if i > 0 {
 				fmt.Fprintln(cmd.OutOrStdout())
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "==> %s <==\n", printableName(model))
+			fmt.Fprintf(cmd.OutOrStdout(), "==> %s <==\n", cli.PrintableName(model))
 		})
 		if err != nil { // the remaining models are still described
 			failed = true
-			printError(cmd.ErrOrStderr(), err, args)
+			cli.PrintError(cmd.ErrOrStderr(), err, args)
 			continue
 		}
 		all = append(all, statModel{conceal.Name(model), list})
 	}
 	if o.json {
-		if err := printJSON(cmd.OutOrStdout(), all); err != nil {
+		if err := cli.PrintJSON(cmd.OutOrStdout(), all); err != nil {
 			return err
 		}
 	}
 	if failed {
-		return reported{errors.New("some models are not described")}
+		return cli.Reported{Err: errors.New("some models are not described")}
 	}
 	return nil
 }
@@ -124,7 +125,7 @@ func (o *statOptions) split(args []string) (models []string, want string, err er
 		case last:
 			want = word
 		default:
-			return nil, "", usageError{fmt.Errorf("%s: no such model; stat takes models and then one NAME or GLOB: 'layers.0.*' in quotes selects several tensors", tensorfs.Quote(word))}
+			return nil, "", cli.UsageError{Err: fmt.Errorf("%s: no such model; stat takes models and then one NAME or GLOB: 'layers.0.*' in quotes selects several tensors", tensorfs.Quote(word))}
 		}
 	}
 	return models, want, nil
@@ -147,7 +148,7 @@ func (o *statOptions) one(cmd *cobra.Command, model, want string, head func()) (
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	progress, err := o.measure(ctx, cmd.ErrOrStderr(), rows, one)
-	if err := finishRead(ctx, progress, err, printableName(model), "numbers", t.Model); err != nil {
+	if err := finishRead(ctx, progress, err, cli.PrintableName(model), "numbers", t.Model); err != nil {
 		return nil, err
 	}
 	if o.json {
@@ -191,8 +192,8 @@ func statSelect(m *tensorfs.Model, model, want string) (rows []*statRow, one boo
 		if names = append(names, t.Weight(), t.Source); t.Owner != "" {
 			continue
 		}
-		canonical, _ := matchGlob(want, t.Weight())
-		source, _ := matchGlob(want, t.Source)
+		canonical, _ := cli.MatchGlob(want, t.Weight())
+		source, _ := cli.MatchGlob(want, t.Source)
 		if want == "" || canonical || source {
 			add(t)
 		}
@@ -212,9 +213,9 @@ func statSelect(m *tensorfs.Model, model, want string) (rows []*statRow, one boo
 	}
 	names = append(names, hf...)
 	if close := near.Names(name, names, 3); len(close) > 0 {
-		return nil, false, fmt.Errorf("%s: no such tensor in %s; %s", tensorfs.Printable(name), printableName(model), near.Question(close))
+		return nil, false, fmt.Errorf("%s: no such tensor in %s; %s", tensorfs.Printable(name), cli.PrintableName(model), near.Question(close))
 	}
-	return nil, false, fmt.Errorf("%s: no such tensor in %s; tensorfs ls %[2]s 'raw/*' shows the names", tensorfs.Printable(name), printableName(model))
+	return nil, false, fmt.Errorf("%s: no such tensor in %s; tensorfs ls %[2]s 'raw/*' shows the names", tensorfs.Printable(name), cli.PrintableName(model))
 }
 
 // statOfHF returns the rows that a NAME or a GLOB of Hugging Face's names selects in a
@@ -230,7 +231,7 @@ func statOfHF(m *tensorfs.Model, want string) (rows []*statRow, one bool, all []
 	}
 	for i := range list {
 		all = append(all, of[i].Name)
-		if ok, _ := matchGlob(want, of[i].Name); ok {
+		if ok, _ := cli.MatchGlob(want, of[i].Name); ok {
 			rows = append(rows, &statRow{tensor: &list[i], name: of[i].Name, asHF: true})
 			one = one || of[i].Name == want
 		}
@@ -239,7 +240,7 @@ func statOfHF(m *tensorfs.Model, want string) (rows []*statRow, one bool, all []
 }
 
 // measure reads the tensors.
-func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*statRow, one bool) (*progressBar, error) {
+func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*statRow, one bool) (*cli.ProgressBar, error) {
 	var list []measure.Numbers
 	total := int64(0)
 	for _, r := range rows {
@@ -256,9 +257,9 @@ func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*sta
 	if one {
 		total *= 2 // the histogram needs to know how far the numbers reach
 	}
-	progress := progressLater(stderr, "stat", total)
-	defer progress.clear()
-	found, err := measure.Describe(ctx, list, progress.add)
+	progress := cli.ProgressLater(stderr, "stat", total)
+	defer progress.Clear()
+	found, err := measure.Describe(ctx, list, progress.Add)
 	if err != nil {
 		return progress, err
 	}
@@ -275,7 +276,7 @@ func (o *statOptions) measure(ctx context.Context, stderr io.Writer, rows []*sta
 			if from > to { // of numbers so large that Mean is rounded
 				from, to = s.Min, s.Max
 			}
-			bins, err := measure.Histogram(ctx, *r.numbers, from, to, statBins, progress.add)
+			bins, err := measure.Histogram(ctx, *r.numbers, from, to, statBins, progress.Add)
 			if err != nil {
 				return progress, err
 			}

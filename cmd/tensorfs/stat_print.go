@@ -27,7 +27,7 @@ func (r *statRow) print(stdout io.Writer) error {
 	if r.asHF {
 		row("layout", "as Hugging Face has it")
 	}
-	row("type", "%s, %s", storedType(t), size(t.Data.Size()))
+	row("type", "%s, %s", storedType(t), cli.Size(t.Data.Size()))
 	n, _ := tensorfs.Elements(t.Numbers())
 	row("shape", "%s, %s", shape(t), plural(n, "number"))
 	if r.numbers == nil {
@@ -118,8 +118,8 @@ func chart(counts []int64, bars []rune) (lines []string) {
 func printStats(stdout io.Writer, rows []*statRow) error {
 	w := bufio.NewWriter(stdout)
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b *statRow) int { return near.Compare(a.name, b.name) })
-	t := table{right: []bool{2: true, 3: true, 4: true, 5: true}}
-	t.add("tensor", "type", "min", "max", "mean", "std")
+	t := cli.Table{Right: []bool{2: true, 3: true, 4: true, 5: true}}
+	t.Add("tensor", "type", "min", "max", "mean", "std")
 	numbers, odd := int64(0), false
 	for _, r := range rows {
 		cells := [4]string{"-", "-", "-", "-"}
@@ -127,10 +127,10 @@ func printStats(stdout io.Writer, rows []*statRow) error {
 			cells = [4]string{number(s.Min), number(s.Max), number(s.Mean), number(s.Std)}
 		}
 		numbers += r.stats.Count
-		t.add(tensorfs.Printable(r.name), briefType(r.tensor), cells[0], cells[1], cells[2], cells[3])
+		t.Add(tensorfs.Printable(r.name), briefType(r.tensor), cells[0], cells[1], cells[2], cells[3])
 		odd = odd || r.notes() != ""
 	}
-	t.print(w, tableWidth(stdout))
+	t.Print(w, cli.TableWidth(stdout))
 	if odd {
 		fmt.Fprintln(w)
 	}

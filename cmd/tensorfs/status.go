@@ -133,16 +133,16 @@ func (o *statusOptions) run(cmd *cobra.Command, _ []string) error {
 		list[i] = newMountStatus(m)
 	}
 	if o.json {
-		return printJSON(stdout, list)
+		return cli.PrintJSON(stdout, list)
 	}
-	rows := table{right: make([]bool, 5)}
+	rows := cli.Table{Right: make([]bool, 5)}
 	painter := cli.PainterOf(stdout)
-	rows.add("PID", "HEALTH", "AGE", "MOUNTPOINT", "MODEL")
+	rows.Add("PID", "HEALTH", "AGE", "MOUNTPOINT", "MODEL")
 	now := time.Now()
 	for _, m := range list {
-		rows.add(m.process(), painter.Paint(stateColours[m.State], m.State), m.age(now), homePath(m.Mountpoint), homePath(m.Model))
+		rows.Add(m.process(), painter.Paint(stateColours[m.State], m.State), m.age(now), homePath(m.Mountpoint), homePath(m.Model))
 	}
-	rows.print(stdout, tableWidth(stdout))
+	rows.Print(stdout, cli.TableWidth(stdout))
 	for _, m := range list {
 		m.print(stdout)
 	}
@@ -152,7 +152,7 @@ func (o *statusOptions) run(cmd *cobra.Command, _ []string) error {
 // print shows what does not fit in the table.
 func (m *mountStatus) print(stdout io.Writer) {
 	say := func(format string, args ...any) {
-		fmt.Fprintf(stdout, "\n%s\n", folded(stdout, fmt.Sprintf("%s: ", tensorfs.Printable(m.Mountpoint))+fmt.Sprintf(format, args...)))
+		fmt.Fprintf(stdout, "\n%s\n", cli.Folded(stdout, fmt.Sprintf("%s: ", tensorfs.Printable(m.Mountpoint))+fmt.Sprintf(format, args...)))
 	}
 	for _, file := range m.Changed {
 		say("%s changed after it was mounted; unmount and mount again", tensorfs.Printable(file))
@@ -175,7 +175,7 @@ func (m *mountStatus) print(stdout io.Writer) {
 		if w.Ended != "" {
 			why = ", then it ended: " + tensorfs.OneLine(w.Ended)
 		}
-		say("%s of %s read ahead (%s)%s", size(w.Done), size(w.Total), w.View, why)
+		say("%s of %s read ahead (%s)%s", cli.Size(w.Done), cli.Size(w.Total), w.View, why)
 	}
 	if m.Library {
 		say("a library of %s, %d open", plural(*m.Models, "model"), len(m.Open))

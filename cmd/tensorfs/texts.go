@@ -82,7 +82,7 @@ func rescued(run func(*cobra.Command, []string) error) func(*cobra.Command, []st
 	return func(c *cobra.Command, args []string) (err error) {
 		what := c.Name()
 		if len(args) > 0 {
-			what = printableName(args[0])
+			what = cli.PrintableName(args[0])
 		}
 		defer func() { rescue.Name(err, what) }()
 		defer rescue.To(&err, what)

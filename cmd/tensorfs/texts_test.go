@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // ofLinux are words that mean nothing on a Mac.
@@ -46,12 +48,12 @@ func TestMacWords(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	for goos, m := range messages {
-		if m.noJournal == "" || m.force == "" || m.stillRuns == "" {
+	for goos, m := range cli.Messages {
+		if m.NoJournal == "" || m.Force == "" || m.StillRuns == "" {
 			t.Errorf("%s: the row is not complete: %+v", goos, m)
 		}
 	}
-	for _, text := range []string{messages["darwin"].force, messages["darwin"].stillRuns} {
+	for _, text := range []string{cli.Messages["darwin"].Force, cli.Messages["darwin"].StillRuns} {
 		if word := ofLinux.FindString(text); word != "" {
 			t.Errorf("%q: in words for a Mac: %s", word, text)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
@@ -42,8 +43,8 @@ func (s system) umount() *cobra.Command {
 		var failed error
 		for _, place := range places {
 			if err := o.run(cmd.ErrOrStderr(), place); err != nil {
-				printError(cmd.ErrOrStderr(), err, args)
-				failed = reported{err}
+				cli.PrintError(cmd.ErrOrStderr(), err, args)
+				failed = cli.Reported{Err: err}
 			}
 		}
 		return failed
@@ -94,7 +95,7 @@ func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
 	}
 	if err := mounts.Unmount(mountpoint, false); err != nil {
 		if errors.Is(err, syscall.EBUSY) {
-			return fmt.Errorf("%s is in use; end those programs (%s names them) or %s", tensorfs.Printable(mountpoint), mounts.InUseCommand(tensorfs.Printable(mountpoint)), messages[runtime.GOOS].force)
+			return fmt.Errorf("%s is in use; end those programs (%s names them) or %s", tensorfs.Printable(mountpoint), mounts.InUseCommand(tensorfs.Printable(mountpoint)), cli.Messages[runtime.GOOS].Force)
 		}
 		if errors.Is(err, iofs.ErrNotExist) {
 			return fmt.Errorf("%w; tensorfs status lists the mounts", err)
@@ -102,7 +103,7 @@ func (o *umountOptions) run(stderr io.Writer, mountpoint string) error {
 		return err
 	}
 	if why := await(pid, m); why != "" {
-		complain(stderr, fmt.Sprintf("tensorfs: %s is unmounted; its server%s keeps running: %s", tensorfs.Printable(m.Mountpoint), process(pid), why))
+		cli.Complain(stderr, fmt.Sprintf("tensorfs: %s is unmounted; its server%s keeps running: %s", tensorfs.Printable(m.Mountpoint), process(pid), why))
 	}
 	return nil
 }
@@ -124,9 +125,9 @@ func await(pid int, m *mounts.Mount) string {
 		case len(places) > 0 && (late || places[0].PID == 0): // mounts in this namespace come first
 			return elsewhere(places)
 		case late && m.Backend() == mounts.BackendNFS:
-			return stillRead
+			return cli.StillRead
 		case late:
-			return messages[runtime.GOOS].stillRuns
+			return cli.Messages[runtime.GOOS].StillRuns
 		}
 	}
 	return ""

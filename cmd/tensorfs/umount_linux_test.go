@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
@@ -36,7 +37,7 @@ func TestUmountOfHungServer(t *testing.T) {
 	}
 	code, _, stderr := command("umount", dir)
 	for _, want := range []string{fmt.Sprintf("its server (process %d) does not answer", pid), "tensorfs umount -l " + dir} {
-		if code != exitFailed || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		if code != cli.ExitFailed || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("umount: %d %q, want %q", code, stderr, want)
 		}
 	}
@@ -121,7 +122,7 @@ func TestUmountOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{dir: "no tensorfs is mounted there", filepath.Join(dir, "none"): "none does not exist", filepath.Join(dir, "loop"): "too many levels", "/proc": "no tensorfs is mounted there"} {
-		if code, _, stderr := command("umount", path); code != exitFailed || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		if code, _, stderr := command("umount", path); code != cli.ExitFailed || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: %d %q, want %q", path, code, stderr, want)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/tensorfs/tensorfs"
+
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // unverified counts what came from other machines and was not compared with its
@@ -21,7 +23,7 @@ func (u *unverified) String() string {
 	if u == nil {
 		return ""
 	}
-	return fmt.Sprintf("not verified (%s of %s here)", size(u.Here), size(u.Bytes))
+	return fmt.Sprintf("not verified (%s of %s here)", cli.Size(u.Here), cli.Size(u.Bytes))
 }
 
 // unverifiedOf counts the open files of a model, which are the files being read; or
@@ -82,10 +84,10 @@ func sound(ctx context.Context, m *tensorfs.Model) error {
 
 // finishRead ends work on models that ended with err: with an error where it was interrupted,
 // or where what was read of them is not what it was.
-func finishRead(ctx context.Context, b *progressBar, err error, what, of string, models ...*tensorfs.Model) error {
-	b.clear()
+func finishRead(ctx context.Context, b *cli.ProgressBar, err error, what, of string, models ...*tensorfs.Model) error {
+	b.Clear()
 	if err != nil && ctx.Err() != nil {
-		return b.interrupted(what, "of a part of the "+of+" nothing is printed")
+		return b.Interrupted(what, "of a part of the "+of+" nothing is printed")
 	}
 	for _, m := range models {
 		if err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/models"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
@@ -32,10 +33,10 @@ func rootArgs(root *cobra.Command, args []string) error {
 	// A mount point with the name of a command has a slash in front.
 	if c, _, err := root.Find(args[1:2]); err == nil && c != root {
 		words := append([]string{args[1], args[0]}, args[2:]...)
-		return usageError{fmt.Errorf("the command comes before the model; did you mean tensorfs %s?", line(words))}
+		return cli.UsageError{Err: fmt.Errorf("the command comes before the model; did you mean tensorfs %s?", line(words))}
 	}
 	if len(args) > 2 {
-		return usageError{fmt.Errorf("too many arguments; name a command before them, such as tensorfs info MODEL (tensorfs --help lists all)")}
+		return cli.UsageError{Err: fmt.Errorf("too many arguments; name a command before them, such as tensorfs info MODEL (tensorfs --help lists all)")}
 	}
 	return nil
 }
@@ -56,7 +57,7 @@ const notInCommands = "/.:"
 func neither(root *cobra.Command, words []string) error {
 	word := words[0]
 	if advice := theirVerb(word, words[1:]); advice != "" {
-		return usageError{fmt.Errorf("%q is not a command; %s", word, advice)}
+		return cli.UsageError{Err: fmt.Errorf("%q is not a command; %s", word, advice)}
 	}
 	var commands, files []string
 	if len(word) > root.SuggestionsMinimumDistance { // a shorter word is as near to any other
@@ -76,7 +77,7 @@ func neither(root *cobra.Command, words []string) error {
 	case len(files) > 0:
 		advice = "did you mean the command " + near.Either(commands) + ", or the file " + near.Either(files) + "?"
 	}
-	return usageError{fmt.Errorf("%q is not a command, and there is no file of that name; %s", word, advice)}
+	return cli.UsageError{Err: fmt.Errorf("%q is not a command, and there is no file of that name; %s", word, advice)}
 }
 
 // maxNames bounds the names that are compared with a mistyped one.
@@ -86,12 +87,12 @@ const maxNames = 100_000
 func notACommand(of *cobra.Command, name string) error {
 	name = conceal.Name(name)
 	if advice := theirVerb(name, nil); advice != "" && !of.HasParent() {
-		return usageError{fmt.Errorf("%q is not a command; %s", name, advice)}
+		return cli.UsageError{Err: fmt.Errorf("%q is not a command; %s", name, advice)}
 	}
 	if names := of.SuggestionsFor(name); len(names) > 0 {
-		return usageError{fmt.Errorf("%q is not a command; %s", name, near.Question(names))}
+		return cli.UsageError{Err: fmt.Errorf("%q is not a command; %s", name, near.Question(names))}
 	}
-	return usageError{fmt.Errorf("%q is not a command; see %s --help", name, of.CommandPath())}
+	return cli.UsageError{Err: fmt.Errorf("%q is not a command; see %s --help", name, of.CommandPath())}
 }
 
 // runInfo runs info for a model that is named without a command. The flags are those
@@ -114,7 +115,7 @@ func runInfo(root *cobra.Command, model string) error {
 func line(words []string) string {
 	shown := make([]string, len(words))
 	for i, w := range words {
-		shown[i] = printableName(w)
+		shown[i] = cli.PrintableName(w)
 	}
 	return strings.Join(shown, " ")
 }
@@ -128,11 +129,11 @@ func modelFirst(c *cobra.Command) {
 		if f := c.Flags().Lookup("takeover"); f != nil && isSet(f) {
 			return err // the second may be a mount that waits for a server
 		}
-		if err == nil || isA[reported](err) || len(args) < 2 || !isModel(args[1]) || isModel(args[0]) {
+		if err == nil || cli.IsA[cli.Reported](err) || len(args) < 2 || !isModel(args[1]) || isModel(args[0]) {
 			return err
 		}
 		swapped := append([]string{args[1], args[0]}, args[2:]...)
-		return usageError{fmt.Errorf("the model comes first; did you mean %s %s?", c.CommandPath(), line(swapped))}
+		return cli.UsageError{Err: fmt.Errorf("the model comes first; did you mean %s %s?", c.CommandPath(), line(swapped))}
 	}
 }
 
@@ -216,7 +217,7 @@ func helpNamed(c *cobra.Command) *cobra.Command {
 	return nil
 }
 
-// wrapUsage makes every complaint about flags and arguments a usageError.
+// wrapUsage makes every complaint about flags and arguments a cli.UsageError.
 func wrapUsage(c *cobra.Command) {
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
@@ -225,24 +226,24 @@ func wrapUsage(c *cobra.Command) {
 		if err := unknownFlag(c, err); err != nil {
 			return err
 		}
-		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+		return cli.UsageError{Err: fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	if args := c.Args; args != nil {
 		c.Args = func(cmd *cobra.Command, a []string) error {
 			if slices.Contains(a, "") { // often a variable that is not set; as a path it would be the current directory
-				return usageError{fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine())}
+				return cli.UsageError{Err: fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine())}
 			}
 			if err := cmp.Or(emptyFlag(cmd.Flags()), blankUnit(cmd.Flags(), a), unexpanded(cmd.Flags(), a), contradiction(cmd.Flags())); err != nil {
 				return err
 			}
 			err := args(cmd, a)
-			if err == nil || isA[usageError](err) {
+			if err == nil || cli.IsA[cli.UsageError](err) {
 				return err
 			}
 			if together := misplaced(cmd.Flags(), a); together != "" {
-				return usageError{fmt.Errorf("%w; %s", err, together)}
+				return cli.UsageError{Err: fmt.Errorf("%w; %s", err, together)}
 			}
-			return usageError{fmt.Errorf("%w; usage: %s", err, cmd.UseLine())}
+			return cli.UsageError{Err: fmt.Errorf("%w; usage: %s", err, cmd.UseLine())}
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -255,7 +256,7 @@ func contradiction(set *pflag.FlagSet) error {
 	for _, pair := range exclusive {
 		a, b := set.Lookup(pair[0]), set.Lookup(pair[1])
 		if a != nil && b != nil && isGiven(a) && isGiven(b) {
-			return usageError{fmt.Errorf("%s and %s exclude each other", shortName(a), shortName(b))}
+			return cli.UsageError{Err: fmt.Errorf("%s and %s exclude each other", shortName(a), shortName(b))}
 		}
 	}
 	return nil

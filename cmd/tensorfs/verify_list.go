@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/source"
 
@@ -56,7 +57,7 @@ func (o *verifyOptions) writeList(ctx context.Context, v *verification) error {
 	if err := write(list); err != nil || o.manifest.file == "-" {
 		return ignorePipe(err)
 	}
-	r.print("%s, %s", plural(len(files), "digest"), size(r.Bytes))
+	r.print("%s, %s", plural(len(files), "digest"), cli.Size(r.Bytes))
 	return r.failed
 }
 
@@ -117,7 +118,7 @@ func filesIn(t *tree.Tree, dirs []string) (files []treeFile, err error) {
 	for _, dir := range dirs {
 		e, err := tensorfs.Find(t.Root, dir)
 		if err != nil || e.Dir == nil {
-			return nil, usageError{fmt.Errorf("--in %s: not a directory of the tree; it has %s", tensorfs.Printable(dir), near.All(topDirs(t)))}
+			return nil, cli.UsageError{Err: fmt.Errorf("--in %s: not a directory of the tree; it has %s", tensorfs.Printable(dir), near.All(topDirs(t)))}
 		}
 		if seen[dir] {
 			continue

@@ -92,7 +92,7 @@ func (r *reporter) print(format string, args ...any) {
 		return
 	}
 	r.clear()
-	_, r.failed = fmt.Fprintln(r.stdout, folded(r.stdout, fmt.Sprintf(format, args...)))
+	_, r.failed = fmt.Fprintln(r.stdout, cli.Folded(r.stdout, fmt.Sprintf(format, args...)))
 }
 
 // note adds a remark that is not a finding.
@@ -115,7 +115,7 @@ func (r *reporter) find(f finding) {
 	if r.quiet && len(r.lines) < mostLines {
 		r.lines = append(r.lines, "  "+where+tensorfs.OneLine(f.Problem))
 	} else if r.quiet && len(r.lines) == mostLines {
-		r.lines = append(r.lines, "  ... (tensorfs verify "+printableName(r.model)+" lists all)")
+		r.lines = append(r.lines, "  ... (tensorfs verify "+cli.PrintableName(r.model)+" lists all)")
 	}
 	r.print("%s%s", where, tensorfs.OneLine(f.Problem))
 }
@@ -172,14 +172,14 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 		byCount[j.count]++
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[b].bytes, jobs[a].bytes) })
-	bar := progress(r.stderr, "verify", total)
-	r.clear = bar.clear
+	bar := cli.Progress(r.stderr, "verify", total)
+	r.clear = bar.Clear
 	var bytes atomic.Int64
 	err := parallel.Each(ctx, runtime.GOMAXPROCS(0), len(order), func(ctx context.Context, i int) error {
 		job := jobs[order[i]]
 		err := job.check(ctx, order[i], func(n int64) {
 			bytes.Add(n)
-			bar.add(n)
+			bar.Add(n)
 		})
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -188,7 +188,7 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 		}
 		return err
 	})
-	bar.clear()
+	bar.Clear()
 	r.Bytes = bytes.Load()
 	r.sort()
 	if ctx.Err() == nil {
@@ -205,7 +205,7 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 		}
 	}
 	if r.json {
-		if err := printJSON(r.stdout, r.verifyReport); err != nil {
+		if err := cli.PrintJSON(r.stdout, r.verifyReport); err != nil {
 			return err
 		}
 	}
@@ -213,7 +213,7 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 	if n := len(r.Findings); n > 0 {
 		said = plural(n, "finding") + " so far, listed on standard output"
 	}
-	return fmt.Errorf("%s: interrupted after %s, %s of %s; %s", tensorfs.Printable(r.model), near.All(far), size(r.Bytes), size(total), said)
+	return fmt.Errorf("%s: interrupted after %s, %s of %s; %s", tensorfs.Printable(r.model), near.All(far), cli.Size(r.Bytes), cli.Size(total), said)
 }
 
 // sort puts what was found in the order of the jobs.
@@ -225,7 +225,7 @@ func (r *reporter) sort() {
 // end prints the last line, or all of it as JSON. Findings are an error.
 func (r *reporter) end(did string) error {
 	if r.json {
-		r.failed = printJSON(r.stdout, r.verifyReport)
+		r.failed = cli.PrintJSON(r.stdout, r.verifyReport)
 	} else {
 		found := r.painter.Paint(cli.Good, plural(0, "finding"))
 		if n := len(r.Findings); n > 0 {
@@ -234,12 +234,12 @@ func (r *reporter) end(did string) error {
 		if n := len(r.Overflows); n > 0 {
 			found += fmt.Sprintf(", %s in f16/", plural(n, "overflow"))
 		}
-		r.print("%s, %s, %s", did, size(r.Bytes), found)
+		r.print("%s, %s, %s", did, cli.Size(r.Bytes), found)
 	}
 	if r.failed != nil || len(r.Findings) == 0 {
 		return r.failed
 	}
-	return fmt.Errorf("%s: %s, listed on standard output; %s", printableName(r.model), plural(len(r.Findings), "finding"), r.advice())
+	return fmt.Errorf("%s: %s, listed on standard output; %s", cli.PrintableName(r.model), plural(len(r.Findings), "finding"), r.advice())
 }
 
 // advices say what to do about each kind of findings, the likely cause of others
@@ -268,7 +268,7 @@ func (r *reporter) advice() string {
 		}
 		if slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Kind == a.kind }) {
 			if a.kind == kindDigest && (strings.HasPrefix(r.model, hub.Prefix) || strings.HasPrefix(r.model, ollama.Prefix)) {
-				return a.advice + ": tensorfs fetch --repair " + printableName(r.model)
+				return a.advice + ": tensorfs fetch --repair " + cli.PrintableName(r.model)
 			}
 			return a.advice
 		}

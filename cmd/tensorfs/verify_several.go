@@ -75,7 +75,7 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 	sound, found, failed := 0, 0, 0
 	for _, note := range notes {
 		if !o.json {
-			if _, err := fmt.Fprintln(stdout, folded(stdout, "note: "+tensorfs.OneLine(note))); err != nil {
+			if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, "note: "+tensorfs.OneLine(note))); err != nil {
 				return err
 			}
 		}
@@ -88,13 +88,13 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("interrupted after %d of %s; %w", i, plural(len(list), "model"), err)
 		}
-		name := printableName(target.name)
+		name := cli.PrintableName(target.name)
 		one := verifiedModel{Model: name}
 		var lines []string
 		switch {
 		case err != nil:
 			failed++
-			one.Error = errorLine(err, nil)
+			one.Error = cli.ErrorLine(err, nil)
 			lines = []string{fmt.Sprintf("%s: %s: %s", name, painter.Paint(cli.Warning, "not verified"), strings.TrimPrefix(one.Error, name+": "))}
 		case len(r.Findings) > 0:
 			found++
@@ -103,34 +103,34 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 		default:
 			sound++
 			one.verifyReport = &r.verifyReport
-			lines = []string{fmt.Sprintf("%s: %s, %s and %s read, %s", name, painter.Paint(cli.Good, "ok"), plural(r.Tensors, "tensor"), plural(r.Files, "digest"), size(r.Bytes))}
+			lines = []string{fmt.Sprintf("%s: %s, %s and %s read, %s", name, painter.Paint(cli.Good, "ok"), plural(r.Tensors, "tensor"), plural(r.Files, "digest"), cli.Size(r.Bytes))}
 		}
 		all = append(all, one)
 		if o.json {
 			continue
 		}
 		for _, line := range lines {
-			if _, err := fmt.Fprintln(stdout, folded(stdout, line)); err != nil {
+			if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, line)); err != nil {
 				return err
 			}
 		}
 	}
 	if o.json {
-		if err := printJSON(stdout, all); err != nil {
+		if err := cli.PrintJSON(stdout, all); err != nil {
 			return err
 		}
 	} else if _, err := fmt.Fprintf(stdout, "%s: %d ok, %d with findings, %d not verified\n", plural(len(list), "model"), sound, found, failed); err != nil {
 		return err
 	}
 	if found+failed > 0 {
-		return reported{errors.New("not all models are sound")}
+		return cli.Reported{Err: errors.New("not all models are sound")}
 	}
 	return nil
 }
 
 // oneOf verifies one of several models and returns what was found.
 func (o *verifyOptions) oneOf(ctx context.Context, cmd *cobra.Command, target verifyTarget) (r *reporter, err error) {
-	defer rescue.To(&err, printableName(target.name))
+	defer rescue.To(&err, cli.PrintableName(target.name))
 	var t *tree.Tree
 	var notes []string
 	if target.listed == nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -191,7 +192,7 @@ func (r *reporter) checkHoles(file string, holes [][2]int64, ts []*tensorfs.Tens
 	if n := len(inside); n > 1 {
 		where = fmt.Sprintf("%d tensors (the first is %s)", n, where)
 	}
-	what := fmt.Sprintf("%s of %s were never written: the file has holes there", size(total), where)
+	what := fmt.Sprintf("%s of %s were never written: the file has holes there", cli.Size(total), where)
 	if r.digests[file] {
 		r.note(fmt.Sprintf("%s: %s; it is compared with a digest", tensorfs.Printable(file), what))
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/memlimit"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -27,7 +28,7 @@ func newWarmer(t *tree.Tree, view string) (*warmer, error) {
 	}
 	what, err := t.Warming(view)
 	if err != nil {
-		return nil, usageError{errors.New("--warm: " + err.Error())}
+		return nil, cli.UsageError{Err: errors.New("--warm: " + err.Error())}
 	}
 	return &warmer{view: view, what: what}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
 
@@ -67,7 +68,7 @@ func theirVerb(word string, args []string) string {
 		if formats.IsName(with) {
 			does = strings.Replace(does, "ollama:WHAT", "WHAT", 1)
 		}
-		return "did you mean " + strings.Replace(does, "WHAT", printableName(with), 1) + "?"
+		return "did you mean " + strings.Replace(does, "WHAT", cli.PrintableName(with), 1) + "?"
 	}
 	return ""
 }
@@ -118,16 +119,16 @@ func unknownFlag(c *cobra.Command, err error) error {
 	}
 	if words := c.Flags().Args(); !c.HasParent() && len(words) > 0 { // of a command that is not there
 		if advice := theirVerb(words[0], words[1:]); advice != "" {
-			return usageError{fmt.Errorf("%q is not a command; %s", words[0], advice)}
+			return cli.UsageError{Err: fmt.Errorf("%q is not a command; %s", words[0], advice)}
 		}
 	}
 	for _, way := range theirWays {
 		if (way.command == "" && c.HasParent() || way.command == c.Name()) && slices.Contains(strings.Fields(way.flags), name) {
-			return usageError{fmt.Errorf("%w; %s", err, way.advice)}
+			return cli.UsageError{Err: fmt.Errorf("%w; %s", err, way.advice)}
 		}
 	}
 	if ours := theirFlags[name]; ours != "" && c.Flags().Lookup(ours) != nil {
-		return usageError{fmt.Errorf("%w; did you mean --%s?", err, ours)}
+		return cli.UsageError{Err: fmt.Errorf("%w; did you mean --%s?", err, ours)}
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -144,14 +145,14 @@ func unknownFlag(c *cobra.Command, err error) error {
 	for i := range names {
 		names[i] = "--" + names[i]
 	}
-	return usageError{fmt.Errorf("%w; %s", err, near.Question(names))}
+	return cli.UsageError{Err: fmt.Errorf("%w; %s", err, near.Question(names))}
 }
 
 // elsewhereFlag returns the error of a flag that only other commands have, nil if none has it.
 func elsewhereFlag(c *cobra.Command, name string, err error) error {
 	root := c.Root()
 	if near.Names(name, []string{"version"}, 1) != nil {
-		return usageError{fmt.Errorf("%w; did you mean %s --version?", err, root.Name())}
+		return cli.UsageError{Err: fmt.Errorf("%w; did you mean %s --version?", err, root.Name())}
 	}
 	var have []string
 	for _, other := range root.Commands() {
@@ -165,7 +166,7 @@ func elsewhereFlag(c *cobra.Command, name string, err error) error {
 	case n > 3:
 		have = have[:3]
 	}
-	return usageError{fmt.Errorf("%w; %s has no such flag, %s does", err, c.CommandPath(), near.Either(have))}
+	return cli.UsageError{Err: fmt.Errorf("%w; %s has no such flag, %s does", err, c.CommandPath(), near.Either(have))}
 }
 
 // misplaced explains too many arguments: a name with a blank that lost its quotes, or views
@@ -224,9 +225,9 @@ func emptyFlag(set *pflag.FlagSet) (err error) {
 		}
 		value := f.Value.String()
 		if option, ok := strings.CutPrefix(value, "--"); value == "" {
-			err = usageError{fmt.Errorf("--%s is empty; leave it out, or give it a value", f.Name)}
+			err = cli.UsageError{Err: fmt.Errorf("--%s is empty; leave it out, or give it a value", f.Name)}
 		} else if ok && option != "" && !(strings.HasPrefix(f.Name, "to-") && strings.HasPrefix(option, "as")) { // see exportTo.settle
-			err = usageError{fmt.Errorf("--%s takes a value, and %s follows it; write ./%s if a file has that name", f.Name, tensorfs.Printable(value), tensorfs.Printable(value))}
+			err = cli.UsageError{Err: fmt.Errorf("--%s takes a value, and %s follows it; write ./%s if a file has that name", f.Name, tensorfs.Printable(value), tensorfs.Printable(value))}
 		}
 	})
 	return err
@@ -241,7 +242,7 @@ func unexpanded(set *pflag.FlagSet, args []string) (err error) {
 			return
 		}
 		if _, serr := os.Lstat(first); serr != nil {
-			err = usageError{fmt.Errorf("%s%s: the shell puts the home directory in place of ~ only at the beginning of a word and outside quotes; write \"$HOME\" for it", flag, printableName(value))}
+			err = cli.UsageError{Err: fmt.Errorf("%s%s: the shell puts the home directory in place of ~ only at the beginning of a word and outside quotes; write \"$HOME\" for it", flag, cli.PrintableName(value))}
 		}
 	}
 	for _, a := range args {

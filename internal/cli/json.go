@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// printJSON writes v as indented JSON.
-func printJSON(w io.Writer, v any) error {
+// PrintJSON writes v as indented JSON.
+func PrintJSON(w io.Writer, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(escapeJSON(b), '\n'))
+	_, err = w.Write(append(EscapeJSON(b), '\n'))
 	return err
 }
 
-// escapeJSON escapes characters that are not printable, which only occur in
+// EscapeJSON escapes characters that are not printable, which only occur in
 // strings: the result is the same JSON, safe for a terminal.
-func escapeJSON(b []byte) []byte {
+func EscapeJSON(b []byte) []byte {
 	var out []byte
 	begin := 0
 	for i := 0; i < len(b); {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"math"
@@ -8,11 +8,11 @@ import (
 
 // TestTable prints one table at widths of terminals, and into a pipe.
 func TestTable(t *testing.T) {
-	x := table{right: []bool{2: true}}
-	x.add("tensors (2)", "type", "max")
-	x.add("  layers.0.norm.weight", "F32", "0.5")
-	x.add("  layers.10.attention.output.weight", "F16 Q5_0", "-0.25")
-	x.rows[1].below = []string{"    a note"}
+	x := Table{Right: []bool{2: true}}
+	x.Add("tensors (2)", "type", "max")
+	x.Add("  layers.0.norm.weight", "F32", "0.5")
+	x.Add("  layers.10.attention.output.weight", "F16 Q5_0", "-0.25")
+	x.Rows[1].Below = []string{"    a note"}
 	for _, c := range []struct {
 		width int
 		want  string
@@ -55,13 +55,13 @@ tensors (2)
     -0.25
 `}} {
 		var b strings.Builder
-		x.print(&b, c.width)
+		x.Print(&b, c.width)
 		if got := "\n" + b.String(); got != c.want {
 			t.Errorf("%d columns:%swant%s", c.width, got, c.want)
 		}
 	}
 	var b strings.Builder
-	(&table{right: make([]bool, 3)}).print(&b, 80)
+	(&Table{Right: make([]bool, 3)}).Print(&b, 80)
 	if b.Len() > 0 {
 		t.Errorf("no rows: %q", b.String())
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestBar(t *testing.T) {
+func TestProgressBar(t *testing.T) {
 	for _, test := range []struct {
 		done, total int64
 		after       time.Duration
@@ -25,7 +25,7 @@ func TestBar(t *testing.T) {
 		{2 << 30, 1 << 30, time.Second, 0, "verify [####################] 100 %, 2.0 GiB of 1.0 GiB, 2.0 GiB/s"},
 		{0, 0, time.Second, 0, "verify [####################] 100 %, 0 B of 0 B"},
 	} {
-		b := &progressBar{what: "verify", done: test.done, total: test.total, width: func() int { return test.width }}
+		b := &ProgressBar{what: "verify", done: test.done, total: test.total, width: func() int { return test.width }}
 		if got := b.line(test.after); got != test.want {
 			t.Errorf("%d of %d after %v in %d columns:\n%q, want\n%q", test.done, test.total, test.after, test.width, got, test.want)
 		}
@@ -34,7 +34,7 @@ func TestBar(t *testing.T) {
 
 // TestBarOfRest holds that what was there before counts as done, and not as fast.
 func TestBarOfRest(t *testing.T) {
-	b := &progressBar{what: "fetch", done: 3 << 30, total: 4 << 30, width: func() int { return 0 }, from: 2 << 30, moved: func() int64 { return 1 << 29 }}
+	b := &ProgressBar{what: "fetch", done: 3 << 30, total: 4 << 30, width: func() int { return 0 }, From: 2 << 30, Moved: func() int64 { return 1 << 29 }}
 	if got, want := b.line(2*time.Second), "fetch [############        ]  62 %, 2.5 GiB of 4.0 GiB, 256.0 MiB/s, 6 s left"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -43,21 +43,21 @@ func TestBarOfRest(t *testing.T) {
 // A bar is not drawn again and again, but at once after other text took its place.
 func TestBarDraws(t *testing.T) {
 	var out bytes.Buffer
-	b := &progressBar{w: &out, what: "verify", total: 1 << 40, began: time.Now(), width: func() int { return 0 }}
+	b := &ProgressBar{w: &out, what: "verify", total: 1 << 40, began: time.Now(), width: func() int { return 0 }}
 	for range 1000 {
-		b.add(1)
+		b.Add(1)
 	}
 	if n := strings.Count(out.String(), "verify"); n == 0 || n == 1000 {
 		t.Errorf("drawn %d times", n)
 	}
 	out.Reset()
 	b.next = time.Now().Add(time.Hour)
-	b.add(1)
-	b.clear()
+	b.Add(1)
+	b.Clear()
 	if out.String() != "\r\x1b[K" {
 		t.Errorf("clear leaves %q", out.String())
 	}
-	b.add(1)
+	b.Add(1)
 	if !strings.Contains(out.String(), "verify") {
 		t.Error("not drawn after it was cleared")
 	}
@@ -66,9 +66,9 @@ func TestBarDraws(t *testing.T) {
 // Nothing is drawn where nobody looks.
 func TestProgressWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
-	b := progress(&out, "verify", 1)
-	b.add(1)
-	b.clear()
+	b := Progress(&out, "verify", 1)
+	b.Add(1)
+	b.Clear()
 	if out.Len() > 0 {
 		t.Errorf("drawn into a buffer: %q", out.String())
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -6,55 +6,53 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
-// progressBar counts how far something is. On a terminal it is a line that says so.
-type progressBar struct {
+// ProgressBar counts how far something is. On a terminal it is a line that says so.
+type ProgressBar struct {
 	w     io.Writer // a terminal; nil for anything else, on which nothing is drawn
 	what  string
 	total int64
 	width func() int // of the terminal in columns, 0 where that is not known
 	began time.Time
 
-	from  int64        // what was there before
-	moved func() int64 // how much has come since then, which alone takes time; nil: what add is told
+	From  int64        // what was there before
+	Moved func() int64 // how much has come since then, which alone takes time; nil: what add is told
 
 	mu   sync.Mutex
 	done int64
 	next time.Time // when it is drawn again
 }
 
-// progress returns a bar that is drawn at once.
-func progress(w io.Writer, what string, total int64) *progressBar { return newBar(w, what, total, 0) }
+// Progress returns a bar that is drawn at once.
+func Progress(w io.Writer, what string, total int64) *ProgressBar { return newBar(w, what, total, 0) }
 
-// progressLater is progress for what is mostly done at once: the bar is drawn only
+// ProgressLater is progress for what is mostly done at once: the bar is drawn only
 // after a second.
-func progressLater(w io.Writer, what string, total int64) *progressBar {
+func ProgressLater(w io.Writer, what string, total int64) *ProgressBar {
 	return newBar(w, what, total, time.Second)
 }
 
-func newBar(w io.Writer, what string, total int64, after time.Duration) *progressBar {
+func newBar(w io.Writer, what string, total int64, after time.Duration) *ProgressBar {
 	now := time.Now()
-	b := &progressBar{what: what, total: total, began: now, next: now.Add(after), width: func() int { return cli.Width(w) }}
-	if cli.IsTerminal(w) {
+	b := &ProgressBar{what: what, total: total, began: now, next: now.Add(after), width: func() int { return Width(w) }}
+	if IsTerminal(w) {
 		b.w = w
 	}
 	return b
 }
 
 // interrupted says how far the work on something got, and what became of it.
-func (b *progressBar) interrupted(what, result string) error {
+func (b *ProgressBar) Interrupted(what, result string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return fmt.Errorf("%s: interrupted after %s of %s; %s", what, size(min(b.done, b.total)), size(b.total), result)
+	return fmt.Errorf("%s: interrupted after %s of %s; %s", what, Size(min(b.done, b.total)), Size(b.total), result)
 }
 
 // redraw is how often a bar is drawn: often enough to move, too seldom to cost.
 const redraw = 100 * time.Millisecond
 
-func (b *progressBar) add(n int64) {
+func (b *ProgressBar) Add(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.done += n
@@ -68,7 +66,7 @@ func (b *progressBar) add(n int64) {
 
 // clear leaves an empty line, also of a ^C that the terminal has echoed there, until more
 // is added.
-func (b *progressBar) clear() {
+func (b *ProgressBar) Clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.w == nil {
@@ -86,20 +84,20 @@ const cells = 20
 //	verify [########            ]  43 %, 1.2 GiB of 2.7 GiB, 512.0 MiB/s, 3 s left
 //
 // It leaves out the bar, and then the end, where the terminal is too narrow.
-func (b *progressBar) line(after time.Duration) string {
+func (b *ProgressBar) line(after time.Duration) string {
 	part, done, moved := 1.0, b.done, b.done
-	if b.moved != nil {
-		moved = b.moved()
-		done = min(b.from+moved, b.total)
+	if b.Moved != nil {
+		moved = b.Moved()
+		done = min(b.From+moved, b.total)
 	}
 	if b.total > 0 {
 		part = min(float64(done)/float64(b.total), 1)
 	}
 	full := int(part * cells)
 	drawing := fmt.Sprintf(" [%s%s]", strings.Repeat("#", full), strings.Repeat(" ", cells-full))
-	text := fmt.Sprintf(" %3d %%, %s of %s", int(100*part), size(done), size(b.total))
+	text := fmt.Sprintf(" %3d %%, %s of %s", int(100*part), Size(done), Size(b.total))
 	if rate := float64(moved) / after.Seconds(); after > 0 && rate >= 1 {
-		text += fmt.Sprintf(", %s/s", size(int64(rate)))
+		text += fmt.Sprintf(", %s/s", Size(int64(rate)))
 		if left := time.Duration(float64(max(b.total-done, 0)) / rate * float64(time.Second)); left.Round(time.Second) > 0 { // what is left may be no bytes
 			text += ", " + inWords(left) + " left"
 		}

@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/conceal"
+)
+
+// PrintableName is the name of a model, as the user wrote it, for messages: without secrets.
+// What an error says about another argument goes through publicText.
+func PrintableName(model string) string { return tensorfs.Printable(conceal.Name(model)) }
+
+// PublicText is a message without secrets: of addresses among the arguments of the command
+// line, however they are written, and of all others.
+func PublicText(text string, args []string) string {
+	names := make([]string, len(args))
+	for i, arg := range args {
+		_, value, isFlag := strings.Cut(arg, "=")
+		if !isFlag || !strings.HasPrefix(arg, "-") {
+			value = arg
+		}
+		names[i] = value
+	}
+	return conceal.Text(text, names...)
+}

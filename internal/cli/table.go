@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// Table is rows of cells in columns as wide as their texts. The first cell of a row is
+// a name, which is never shortened: where it is too long for its column, it has a line
+// of its own. No row is wider than the terminal, if that can be.
+type Table struct {
+	Right  []bool // by column: numbers are on the right of theirs
+	Widest int    // of a column; a longer text moves what follows. 0: as wide as it takes
+	Rows   []TableRow
+}
+
+// TableRow is a row, the first of which is the head, and the lines that follow it.
+type TableRow struct {
+	Cells []string
+	Below []string
+}
+
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, TableRow{Cells: cells}) }
+
+// TableWidth is how wide tables may be that are written to w. Programs that read them
+// get a line for each row, however long.
+func TableWidth(w io.Writer) int {
+	if IsTerminal(w) {
+		return Width(w)
+	}
+	return math.MaxInt
+}
+
+const (
+	// narrowestName is the least that the column of names takes beside others.
+	narrowestName = 16
+	columnGap     = 2
+)
+
+// print writes the table in lines of at most width columns.
+func (t *Table) Print(w io.Writer, width int) {
+	widths := make([]int, len(t.Right))
+	for _, r := range t.Rows {
+		for k, text := range r.Cells {
+			n := Cells(text)
+			if t.Widest > 0 {
+				n = min(n, t.Widest)
+			}
+			widths[k] = max(widths[k], n)
+		}
+	}
+	if len(t.Rows) == 0 {
+		return
+	}
+	others := 0
+	for _, n := range widths[1:] {
+		others += columnGap + n
+	}
+	if widths[0] = min(widths[0], max(width-others, narrowestName)); widths[0]+others > width {
+		widths[0] = 0 // all names have lines of their own
+	}
+	name := t.Rows[len(t.Rows)-1].Cells[0]
+	indent := len(name) - len(strings.TrimLeft(name, " "))
+	widths[0] = max(widths[0], indent)
+	for _, r := range t.Rows {
+		t.row(w, r.Cells, widths, indent, width)
+		for _, line := range r.Below {
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+// row writes a row, broken between cells where it does not fit.
+func (t *Table) row(w io.Writer, cells []string, widths []int, indent, width int) {
+	var line strings.Builder
+	length := 0 // in columns
+	put := func(text string) {
+		line.WriteString(text)
+		length += Cells(text)
+	}
+	end := func() {
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+		line.Reset()
+		length = 0
+	}
+	if t.Right[0] {
+		put(strings.Repeat(" ", max(widths[0]-Cells(cells[0]), 0)))
+	}
+	put(cells[0])
+	if len(cells) > 1 && length > widths[0] {
+		end()
+	}
+	at := widths[0] // where the column before ends
+	for k, text := range cells[1:] {
+		n := widths[k+1]
+		if at > indent && at+columnGap+n > width {
+			end()
+			at = indent
+		}
+		pad := at + columnGap - length
+		if t.Right[k+1] {
+			pad += n - Cells(text)
+		}
+		put(strings.Repeat(" ", max(pad, columnGap)) + text)
+		at += columnGap + n
+	}
+	end()
+}
+
+// Size prints bytes with a unit of powers of 1024.
+func Size(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, unit := float64(n)/1024, 0
+	for f >= 1024 && unit < 3 {
+		f, unit = f/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %ciB", f, "KMGT"[unit])
+}
