@@ -21,7 +21,7 @@ const (
 // UsageError is a command line that cannot be understood.
 type UsageError struct{ Err error }
 
-// Error says what is wrong with the command line.
+// Error returns what is wrong with the command line.
 func (e UsageError) Error() string { return e.Err.Error() }
 
 // IsA reports whether an error is of a type.
@@ -33,7 +33,7 @@ func IsA[T error](err error) bool {
 // TroubleError is a failure of a command whose exit status 1 means something else.
 type TroubleError struct{ Err error }
 
-// Error says what failed.
+// Error returns what failed.
 func (e TroubleError) Error() string { return e.Err.Error() }
 
 // PrintError prints an error of a command line.
@@ -52,8 +52,8 @@ func Folded(w io.Writer, text string) string {
 	return Fold(text, Width(w)-1, "  ")
 }
 
-// ErrorLine returns an error of a command line as a line. Of words that nobody reads to
-// the end, such as a name of 5,000 letters, it has how they begin and end.
+// ErrorLine returns an error of a command line as one line. It cuts the middle out of very
+// long words, such as a name of 5,000 letters.
 func ErrorLine(err error, args []string) string {
 	words := strings.Split(tensorfs.OneLine(PublicText(err.Error(), args)), " ")
 	for i := range words {

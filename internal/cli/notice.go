@@ -9,16 +9,16 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// Patience is how long a command is silent before it says what it waits for.
+// Patience is how long a command is silent before it shows what it waits for.
 const Patience = time.Second
 
-// Notice is a line on a terminal that says what a command waits for. It is there
+// Notice is a line on a terminal that shows what a command waits for. It is there
 // while something takes long, and then taken away.
 type Notice struct {
 	Forward bool // another process has the terminal; it is told by lines that begin with noted
 
 	mu    sync.Mutex
-	w     io.Writer // nil if it is not a terminal
+	w     io.Writer // nil: not a terminal
 	text  string
 	timer *time.Timer
 	drawn bool
@@ -27,7 +27,7 @@ type Notice struct {
 // Noted begins a line that a server writes to the command that waits for it.
 const Noted = "\x00note "
 
-// begin lets say draw on w, if that is a terminal, until the end.
+// Begin lets Say draw on w, if that is a terminal, until the end.
 func (n *Notice) Begin(w io.Writer) (end func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,7 +41,7 @@ func (n *Notice) Begin(w io.Writer) (end func()) {
 	return n.End
 }
 
-// say is what is waited for now.
+// Say sets what is waited for now.
 func (n *Notice) Say(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,7 +62,7 @@ func (n *Notice) draw() {
 	switch {
 	case n.w == nil:
 		return
-	case n.text == "": // nobody was asked yet
+	case n.text == "": // nothing is waited for yet
 		n.timer.Reset(Patience)
 		return
 	}
@@ -75,7 +75,7 @@ func (n *Notice) print() {
 	fmt.Fprint(n.w, "\r\x1b[K"+Shorten(tensorfs.Printable(n.text), Width(n.w)-1)) // failing to draw is not a failure
 }
 
-// end takes the line away; nothing is drawn afterwards.
+// End takes the line away; nothing is drawn afterwards.
 func (n *Notice) End() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

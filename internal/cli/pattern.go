@@ -29,7 +29,7 @@ func NewPathPattern(text string) (PathPattern, error) {
 	if p.Text == "." || p.Text == "" {
 		p.Text = "*"
 	}
-	if shown, err := strconv.Unquote(p.Text); err == nil && p.Text[0] == '"' { // as ls prints what is not printable
+	if shown, err := strconv.Unquote(p.Text); err == nil && p.Text[0] == '"' { // as ls prints unprintable names
 		p.Text, p.Glob = strings.Trim(shown, "/"), false
 	}
 	p.Fixed = p.Text
@@ -42,7 +42,7 @@ func NewPathPattern(text string) (PathPattern, error) {
 	return p, nil
 }
 
-// matches reports whether a path is selected.
+// Matches reports whether a path is selected.
 func (p *PathPattern) Matches(path string) bool {
 	if rest, ok := strings.CutPrefix(path, p.Text); ok && (rest == "" || rest[0] == '/') {
 		return true
@@ -51,14 +51,14 @@ func (p *PathPattern) Matches(path string) bool {
 	return p.Glob && ok && err == nil
 }
 
-// mayMatchBelow reports whether a path below dir could be selected. Looking into
+// MayMatchBelow reports whether a path below dir could be selected. Looking into
 // a directory may make it, which takes time.
 func (p *PathPattern) MayMatchBelow(dir string) bool {
 	return strings.HasPrefix(dir+"/", p.Fixed) || strings.HasPrefix(p.Fixed, dir+"/")
 }
 
-// globPath turns a glob or a path into what path.Match takes, where * stands for
-// slashes too: it knows none.
+// globPath turns a glob or a path into what path.Match takes. There * matches
+// slashes too, because they are replaced.
 var globPath = strings.NewReplacer(`\\`, `\\`, `\[`, `\[`, "[!", "[^", "/", "\x00")
 
 // MatchGlob reports whether a path of the tree matches.

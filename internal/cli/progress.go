@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// ProgressBar counts how far something is. On a terminal it is a line that says so.
+// ProgressBar counts how far a command is, and shows it as a line on a terminal.
 type ProgressBar struct {
-	w     io.Writer // a terminal; nil for anything else, on which nothing is drawn
+	w     io.Writer // a terminal; nil otherwise, and nothing is drawn
 	what  string
 	total int64
-	width func() int // of the terminal in columns, 0 where that is not known
+	width func() int // of the terminal in columns, 0 if unknown
 	began time.Time
 
 	From  int64        // what was there before
-	Moved func() int64 // how much has come since then, which alone takes time; nil: what add is told
+	Moved func() int64 // how much has come since then; nil: the sum of what Add was given
 
 	mu   sync.Mutex
 	done int64
@@ -42,7 +42,7 @@ func newBar(w io.Writer, what string, total int64, after time.Duration) *Progres
 	return b
 }
 
-// interrupted says how far the work on something got, and what became of it.
+// Interrupted returns an error with how far the work on something got, and what became of it.
 func (b *ProgressBar) Interrupted(what, result string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +64,7 @@ func (b *ProgressBar) Add(n int64) {
 	fmt.Fprint(b.w, "\r\x1b[K"+b.line(now.Sub(b.began))) // failing to draw a bar is not a failure
 }
 
-// clear leaves an empty line, also of a ^C that the terminal has echoed there, until more
+// Clear leaves an empty line, also of a ^C that the terminal has echoed there, until more
 // is added.
 func (b *ProgressBar) Clear() {
 	b.mu.Lock()

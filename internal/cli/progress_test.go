@@ -63,7 +63,7 @@ func TestBarDraws(t *testing.T) {
 	}
 }
 
-// Nothing is drawn where nobody looks.
+// Nothing is drawn without a terminal.
 func TestProgressWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
 	b := Progress(&out, "verify", 1)

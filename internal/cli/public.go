@@ -8,7 +8,7 @@ import (
 )
 
 // PrintableName is the name of a model, as the user wrote it, for messages: without secrets.
-// What an error says about another argument goes through publicText.
+// Errors about other arguments go through PublicText.
 func PrintableName(model string) string { return tensorfs.Printable(conceal.Name(model)) }
 
 // PublicText is a message without secrets: of addresses among the arguments of the command

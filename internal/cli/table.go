@@ -8,7 +8,7 @@ import (
 )
 
 // Table is rows of cells in columns as wide as their texts. The first cell of a row is
-// a name, which is never shortened: where it is too long for its column, it has a line
+// a name, which is never shortened: if it is too long for its column, it gets a line
 // of its own. No row is wider than the terminal, if that can be.
 type Table struct {
 	Right  []bool // by column: numbers are on the right of theirs
@@ -16,12 +16,13 @@ type Table struct {
 	Rows   []TableRow
 }
 
-// TableRow is a row, the first of which is the head, and the lines that follow it.
+// TableRow is a row, and the lines that follow it. A table's first row is its head.
 type TableRow struct {
 	Cells []string
 	Below []string
 }
 
+// Add adds a row of cells.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, TableRow{Cells: cells}) }
 
 // TableWidth is how wide tables may be that are written to w. Programs that read them
@@ -39,7 +40,7 @@ const (
 	columnGap     = 2
 )
 
-// print writes the table in lines of at most width columns.
+// Print writes the table in lines of at most width columns.
 func (t *Table) Print(w io.Writer, width int) {
 	widths := make([]int, len(t.Right))
 	for _, r := range t.Rows {

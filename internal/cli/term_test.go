@@ -80,8 +80,8 @@ func TestBarGrows(t *testing.T) {
 	}
 }
 
-// TestNoTerminal holds for everything that is written into; what a terminal says is
-// tested where there is one, in cmd/tensorfs.
+// TestNoTerminal holds that files and buffers are not terminals. The tests of cmd/tensorfs
+// have a terminal.
 func TestNoTerminal(t *testing.T) {
 	f, err := os.Create(t.TempDir() + "/f")
 	if err != nil {
