@@ -45,7 +45,7 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	if _, isDevice := logDevices[o.logTo]; o.logTo != "" && !isDevice {
 		if meant := near.Names(o.logTo, slices.Sorted(maps.Keys(logDevices)), 1); meant != nil && !strings.Contains(o.logTo, "/") {
 			if _, err := os.Lstat(o.logTo); err != nil {
-				return usageError{fmt.Errorf("--log %s: did you mean %s? For a file of that name write ./%[1]s", printableName(o.logTo), meant[0])}
+				return cli.UsageError{Err: fmt.Errorf("--log %s: did you mean %s? For a file of that name write ./%[1]s", cli.PrintableName(o.logTo), meant[0])}
 			}
 		}
 		if o.logTo, err = filepath.Abs(o.logTo); err != nil {

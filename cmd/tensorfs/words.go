@@ -203,7 +203,7 @@ func blankUnit(set *pflag.FlagSet, args []string) (err error) {
 		}
 		for _, a := range args {
 			if _, serr := os.Lstat(a); serr != nil && units.MatchString(a) {
-				err = usageError{fmt.Errorf("%s follows --%s after a blank; write it without one, as in --%[2]s 24%[1]s", printableName(a), f.Name)}
+				err = cli.UsageError{Err: fmt.Errorf("%s follows --%s after a blank; write it without one, as in --%[2]s 24%[1]s", cli.PrintableName(a), f.Name)}
 			}
 		}
 	})
