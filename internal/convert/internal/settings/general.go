@@ -133,7 +133,7 @@ func (s *Model) general() []tensorfs.Meta {
 	meta = append(meta,
 		tensorfs.Meta{Key: "general.quantization_version", Value: uint32(2)},
 		tensorfs.Meta{Key: "general.file_type", Value: s.given.FileType})
-	return append(meta, samplingKeys(s.m)...)
+	return append(meta, s.samplingKeys()...)
 }
 
 // maxName bounds a model's name.

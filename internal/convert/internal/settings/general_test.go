@@ -88,7 +88,7 @@ func TestSampling(t *testing.T) {
 		`{"temperature":NaN,"top_k":3000000000,"repetition_penalty":1.1}`: {"penalty_repeat": float32(1.1)},
 		`[]`: {}, ``: {}, `{"temperature":`: {},
 	} {
-		meta := samplingKeys(modelOf(t, map[string]string{"generation_config.json": text}))
+		meta := (&Model{m: modelOf(t, map[string]string{"generation_config.json": text})}).samplingKeys()
 		if len(meta) != len(want) {
 			t.Errorf("%s: %v", text, meta)
 		}

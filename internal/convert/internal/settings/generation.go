@@ -2,11 +2,15 @@ package settings
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/formats/tokenizer"
 )
 
 // GenerationName is the file of how a model generates texts.
@@ -27,47 +31,121 @@ var sampling = []struct {
 	{"repetition_penalty", "penalty_repeat", false, math.SmallestNonzeroFloat32, math.MaxFloat32},
 }
 
-// samplingKeys returns what the model's makers want to be drawn with. They are
-// hints: one that cannot be read is left out.
-func samplingKeys(m *tensorfs.Model) []tensorfs.Meta {
-	generation, err := Read(m, GenerationName)
+// samplingKeys returns how the model's makers want tokens to be chosen. They are hints: one that
+// cannot be read is noted and left out.
+func (s *Model) samplingKeys() []tensorfs.Meta {
+	generation, err := Read(s.m, GenerationName)
 	if err != nil {
+		s.notes = append(s.notes, tensorfs.OneLine(err.Error())+": nothing of it is in the file")
 		return nil
 	}
 	var meta []tensorfs.Meta
-	for _, s := range sampling {
-		key := "general.sampling." + s.key
-		if s.whole {
-			if n, ok := generation.Integer(s.field); ok && n == int64(int32(n)) {
-				meta = append(meta, tensorfs.Meta{Key: key, Value: int32(n)})
-			}
-			continue
-		}
-		if x, ok := generation.Number(s.field); ok {
+	var lost []string
+	for _, row := range sampling {
+		key := generalKeys + "sampling." + row.key
+		if n, ok := generation.Integer(row.field); row.whole && ok && n == int64(int32(n)) {
+			meta = append(meta, tensorfs.Meta{Key: key, Value: int32(n)})
+		} else if x, ok := generation.Number(row.field); !row.whole && ok {
 			if v, _, ok := fits(architectures.Real, x); ok {
 				meta = append(meta, tensorfs.Meta{Key: key, Value: v})
 			}
+		} else if v := generation.Value(row.field); v != nil {
+			lost = append(lost, row.field+" "+Shown(v))
 		}
 	}
+	s.noteGeneration(generation, lost)
 	return meta
+}
+
+// unsaid are the fields of generation_config.json that change which tokens transformers chooses,
+// and that no GGUF key states, with the number at which each changes nothing.
+var unsaid = map[string]float64{
+	"bad_words_ids": 0, "begin_suppress_tokens": 0, "diversity_penalty": 0, "dola_layers": 0, "encoder_no_repeat_ngram_size": 0,
+	"encoder_repetition_penalty": 1, "epsilon_cutoff": 0, "eta_cutoff": 0, "exponential_decay_length_penalty": 0, "force_words_ids": 0,
+	"forced_bos_token_id": -1, "forced_eos_token_id": -1, "guidance_scale": 1, "min_length": 0, "min_new_tokens": 0, "no_repeat_ngram_size": 0,
+	"num_beams": 1, "penalty_alpha": 0, "sequence_bias": 0, "stop_strings": 0, "suppress_tokens": 0, "top_h": 1, "typical_p": 1, "watermarking_config": 0,
+}
+
+// noteGeneration notes the fields of generation_config.json that transformers obeys and that the
+// file loses. Other fields change nothing: transformers does not declare them.
+func (s *Model) noteGeneration(generation Fields, lost []string) {
+	for _, name := range slices.Sorted(maps.Keys(unsaid)) {
+		v := generation.Value(name)
+		x, isNumber := finite(v)
+		if isNumber && x == unsaid[name] || !isNumber && saysNothing("type", v) || name == "suppress_tokens" && s.known["suppressed_tokens"] != nil {
+			continue
+		}
+		lost = append(lost, name+" "+Shown(v))
+	}
+	if samples, ok := generation.Flag("do_sample"); ok && !samples {
+		if x, ok := generation.Number("temperature"); !ok || x != 0 {
+			lost = append(lost, "do_sample false")
+		}
+	}
+	if len(lost) > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("%s: a GGUF file does not say %s: set it where you run the model", GenerationName, strings.Join(lost, ", ")))
+	}
+}
+
+// LostEnds is a note about the tokens at which transformers ends an answer and llama.cpp, by the
+// keys of the file, does not; it is "" without any.
+func LostEnds(m *tensorfs.Model, tokens []string, keys []tensorfs.Meta) string {
+	generation, err := Read(m, GenerationName)
+	if err != nil {
+		return ""
+	}
+	said := generation.plain("eos_token_id")
+	list, ok := said.([]any)
+	if !ok {
+		list = []any{said}
+	}
+	at := ByKey(keys)
+	ends := tokenizer.Ends(func(key string) any {
+		if list, ok := at[key].([]string); ok {
+			return texts(list)
+		}
+		return at[key]
+	})
+	var lost []string
+	for _, v := range list {
+		if id, ok := v.(int64); ok && id >= 0 && id < int64(len(tokens)) && !slices.Contains(ends, int(id)) {
+			lost = append(lost, fmt.Sprintf("%d (%s)", id, tensorfs.Quote(tokens[id])))
+		}
+	}
+	if len(lost) == 0 {
+		return ""
+	}
+	if len(lost) > maxNamed {
+		lost = append(lost[:maxNamed:maxNamed], fmt.Sprintf("%d more", len(lost)-maxNamed))
+	}
+	return fmt.Sprintf("%s: llama.cpp does not end an answer at %s: stop there where you run the model", GenerationName, strings.Join(lost, ", "))
+}
+
+// texts is a list of metadata.
+type texts []string
+
+func (t texts) Len() int { return len(t) }
+
+func (t texts) Values() iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for _, text := range t {
+			if !yield(text) {
+				return
+			}
+		}
+	}
 }
 
 // generationMeanings are about the file of how a model generates texts.
 var generationMeanings = map[string]meaning{
-	// The tokens that are never chosen. Unlike hints, a list that cannot be read is an error.
+	// The tokens that are never chosen. What is not a list of the model's tokens is noted with what the file loses.
 	"suppressed": {toGGUF: func(c call) any {
 		generation, err := Read(c.m, GenerationName)
 		if err != nil {
-			c.fail(err)
 			return nil
 		}
-		v := generation.plain("suppress_tokens")
-		list, ok := v.([]any)
-		switch {
-		case v == nil || ok && len(list) == 0:
-			return nil
-		case !ok || slices.ContainsFunc(list, func(id any) bool { n, ok := id.(int64); return !ok || n < 0 || n >= c.given.Rows }):
-			c.fail(fmt.Errorf("%s: suppress_tokens is %s, and no list of the model's tokens", GenerationName, Shown(generation.Value("suppress_tokens"))))
+		list, _ := generation.plain("suppress_tokens").([]any)
+		if len(list) == 0 || slices.ContainsFunc(list, func(id any) bool { n, ok := id.(int64); return !ok || n < 0 || n >= c.given.Rows }) {
 			return nil
 		}
 		return list
