@@ -67,6 +67,17 @@ func preNamed(name string) *preRow {
 	return &preRows()[i]
 }
 
+// unwritten are llama.cpp's names of ways to cut texts that have no row.
+var unwritten = []string{"afmoe", "gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace"}
+
+// LlamaCuts reports whether llama.cpp has a way to cut texts of this name. It loads no file with another one.
+func LlamaCuts(name string) bool {
+	return slices.Contains(unwritten, name) || slices.ContainsFunc(preRows(), func(row preRow) bool { return slices.Contains(row.Pre, name) })
+}
+
+// LlamaModels are the kinds of tokenizers that llama.cpp has; two of them are none at all.
+var LlamaModels = []string{"bert", "gemma4", "gpt2", "hybriddna", "llama", "no_vocab", "none", "plamo2", "rwkv", "t5", "whitespace"}
+
 // bytesStep is the step that turns bytes into characters and cuts nothing. Steps
 // that are no regular expression begin with a star, as no expression does.
 const bytesStep = "*bytes"

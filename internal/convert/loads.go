@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
 )
 
@@ -41,7 +42,7 @@ func llamaNotes(meta []tensorfs.Meta, tensors []gguf.Stored) []string {
 		described bool // it asks the description of the architecture
 	}{
 		{(*header).types, false}, {(*header).names, false}, {(*header).lacksKeys, true}, {(*header).keyTypes, false}, {(*header).lists, false}, {(*header).ropeScaling, false},
-		{(*header).vocabulary, false}, {(*header).strangers, true}, {(*header).lacksTensors, true}, {(*header).shapes, true},
+		{(*header).vocabulary, false}, {(*header).experts, false}, {(*header).rotated, false}, {(*header).strangers, true}, {(*header).lacksTensors, true}, {(*header).shapes, true},
 	} {
 		if older && c.described {
 			continue
@@ -272,11 +273,11 @@ func (h *header) keyTypes() string {
 
 // wrongType describes a value, or the first one of a list, that has none of the types.
 func wrongType(key string, v any, types, listed string) string {
-	is := typeOf(v)
+	is, allowed := typeOf(v), types
 	if of, isList := strings.CutPrefix(is, "a list of "); isList {
-		is, types = of, listed
+		is, allowed = of, listed
 	}
-	if is == "" || slices.Contains(strings.Fields(types), is) {
+	if is == "" || slices.Contains(strings.Fields(allowed), is) {
 		return ""
 	}
 	return fmt.Sprintf("%s is %s, and it takes %s", key, typeOf(v), strings.Fields(types)[0])
@@ -354,6 +355,8 @@ func (h *header) vocabulary() string {
 	switch {
 	case model == "":
 		return noTokens + "izer (tokenizer.ggml.model)"
+	case !slices.Contains(tokenizer.LlamaModels, model):
+		return fmt.Sprintf("it has no tokenizer of the kind %s (tokenizer.ggml.model)", tensorfs.Quote(model))
 	case h.tokenless():
 		return ""
 	case tokens < 0:
@@ -363,6 +366,9 @@ func (h *header) vocabulary() string {
 		if n := lengthOf(h.keys["tokenizer.ggml."+name]); n >= 0 && n < tokens {
 			return fmt.Sprintf("tokenizer.ggml.%s has %d values, and there are %d tokens", name, n, tokens)
 		}
+	}
+	if pre, ok := h.keys["tokenizer.ggml.pre"].(string); ok && model == "gpt2" && !tokenizer.LlamaCuts(pre) {
+		return fmt.Sprintf("tokenizer.ggml.pre is %s, a way to cut texts that it does not have", tensorfs.Quote(pre))
 	}
 	if model == "gpt2" && lengthOf(h.keys["tokenizer.ggml.merges"]) < 0 {
 		return "it has no merges (tokenizer.ggml.merges)"
@@ -500,71 +506,4 @@ func (h *header) layersLack() string {
 		}
 	}
 	return ""
-}
-
-// keySizes are the sizes of tensors that llama.cpp derives only from keys.
-var keySizes = []string{"width", "q", "k", "v", "o", "ff"}
-
-// sameShape are the moves of modules that have the shape of their row in GGUF.
-var sameShape = []string{"heads", "stack", "alternate"}
-
-// shapes finds a tensor whose shape contradicts the keys, if its sizes are the same in
-// every layer and follow only from keys.
-func (h *header) shapes() string {
-	a := architectures.Find(h.arch)
-	if a == nil {
-		return ""
-	}
-	sizes := a.Sizes(architectures.FromGGUF, func(name string) any { return h.size(a, name) })
-	modules := map[string]*architectures.Tensor{}
-	add := func(list []architectures.Tensor, layer string) {
-		for i := range list {
-			modules[a.InGGUF(&list[i], layer)+".weight"] = &list[i]
-		}
-	}
-	add(a.First, "")
-	add(a.Layer, "0.")
-	add(a.Last, "")
-	for _, t := range h.tensors {
-		if slices.Contains(t.Shape, 0) {
-			return fmt.Sprintf("the tensor %s holds no numbers", tensorfs.Quote(t.Name))
-		}
-		m := modules[layerZero(t.Name)]
-		if m == nil || len(t.Shape) != len(m.Shape) || slices.ContainsFunc(m.Moves, func(x architectures.Move) bool { return !slices.Contains(sameShape, x.Name) }) {
-			continue
-		}
-		for i, dim := range m.Shape {
-			if n := sizes.Len(dim); slices.Contains(keySizes, dim) && n > 0 && n != t.Shape[i] {
-				return fmt.Sprintf("the tensor %s has %d where the keys say %d", tensorfs.Quote(t.Name), t.Shape[i], n)
-			}
-		}
-	}
-	return ""
-}
-
-// size returns a number that a key has for every layer, or llama.cpp's default without the
-// key; nil if layers differ.
-func (h *header) size(a *architectures.Architecture, fact string) any {
-	f := architectures.FactOf(fact)
-	if f == nil || a.Varies(fact) || fact != "dim" && fact != "ffn_dim" && architectures.Latent(h.arch) {
-		return nil
-	}
-	key, v := h.find(f)
-	if n := reflect.ValueOf(v); v != nil {
-		if n.CanUint() && n.Uint() < 1<<31 {
-			return int64(n.Uint())
-		}
-		return nil
-	}
-	switch {
-	case key != "":
-	case fact == "n_kv_heads":
-		return h.size(a, "n_heads")
-	case fact == "head_dim", fact == "value_dim":
-		width, _ := h.size(a, "dim").(int64)
-		if heads, _ := h.size(a, "n_heads").(int64); heads > 0 {
-			return width / heads
-		}
-	}
-	return nil
 }

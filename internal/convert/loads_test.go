@@ -75,6 +75,24 @@ func TestNotLoaded(t *testing.T) {
 		{"wide numbers of layers", set("llama.attention.head_count_kv", counts{uint64(2), uint64(2)}), "is a list of u64, and it takes u32"},
 		{"signed numbers of layers", set("llama.attention.head_count_kv", counts{int32(2), int32(2)}), ""},
 		{"a signed token", set("tokenizer.ggml.eos_token_id", int32(-1)), "tokenizer.ggml.eos_token_id is i32, and it takes u32"},
+		{"a list of tokens for one", set("tokenizer.ggml.eos_token_id", counts{uint32(1)}), "tokenizer.ggml.eos_token_id is a list of u32, and it takes u32"},
+		{"another kind of tokenizer", set("tokenizer.ggml.model", "tiktoken"), `it has no tokenizer of the kind "tiktoken"`},
+		{"a way to cut texts of a fork", set("tokenizer.ggml.pre", "frobnicate"), `tokenizer.ggml.pre is "frobnicate", a way to cut texts that it does not have`},
+		{"a way to cut texts without a row", set("tokenizer.ggml.pre", "sarvam-moe"), ""},
+		{"rotated dimensions of another head", set("llama.rope.dimension_count", uint32(160)), "llama.rope.dimension_count is 160, and a head has 16"},
+		{"experts that nothing chooses from", set("llama.expert_used_count", uint32(2)), "llama.expert_used_count is 2, and llama.expert_count is 0"},
+		{"more experts taken than there are", func(m *tensorfs.Model) {
+			set("llama.expert_count", uint32(2))(m)
+			set("llama.expert_used_count", uint32(4))(m)
+		}, "llama.expert_used_count is 4, and llama.expert_count is 2"},
+		{"groups of no equal size", func(m *tensorfs.Model) {
+			set("llama.expert_count", uint32(8))(m)
+			set("llama.expert_used_count", uint32(4))(m)
+			set("llama.expert_group_count", uint32(3))(m)
+		}, "llama.expert_group_count is 3, and llama.expert_count is 8"},
+		{"no width", set("llama.embedding_length", uint32(0)), "where the keys say 0"},
+		{"no heads", set("llama.attention.head_count", uint32(0)), "where the keys say"},
+		{"a width without end", set("llama.feed_forward_length", ^uint32(0)), "where the keys say 4294967295"},
 		{"a flag as a number", set("tokenizer.ggml.add_bos_token", uint8(1)), "tokenizer.ggml.add_bos_token is u8, and it takes bool"},
 		{"a flag as a text", set("tokenizer.ggml.add_bos_token", "true"), "tokenizer.ggml.add_bos_token is str"},
 		{"two names", set("general.name", counts{"a", "b"}), "general.name is a list of str, and it takes str"},
@@ -115,6 +133,32 @@ func TestNotLoaded(t *testing.T) {
 		c.change(&m)
 		notes := strings.Join(notLoaded(convert.GGUF(&m, convert.Options{})), "\n")
 		if c.want == "" && notes != "" || !strings.Contains(notes, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, notes, c.want)
+		}
+	}
+}
+
+// TestNotLoadedSizes changes a key about the sizes of tensors in files of other architectures.
+func TestNotLoadedSizes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(m *tensorfs.Model)
+		want   string
+	}{
+		{"lfm2", drop("lfm2.attention.head_count_kv"), "where the keys say"},
+		{"lfm2", set("lfm2.shortconv.l_cache", uint32(7)), "where the keys say 7"},
+		{"mamba", set("mamba.ssm.inner_size", uint32(7)), "where the keys say 7"},
+		{"mamba", set("mamba.ssm.conv_kernel", uint32(7)), "where the keys say 7"},
+		{"kimi-k2", set("deepseek2.attention.q_lora_rank", uint32(7)), "where the keys say 7"},
+		{"kimi-k2", set("deepseek2.attention.kv_lora_rank", uint32(7)), "where the keys say 7"},
+		{"kimi-k2", set("deepseek2.expert_feed_forward_length", uint32(7)), "where the keys say 7"},
+		{"kimi-k2", set("deepseek2.expert_count", uint32(64)), "and deepseek2.expert_count is 64"},
+		{"kimi-k2", set("deepseek2.expert_used_count", uint32(0)), "deepseek2.expert_used_count is 0"},
+	} {
+		m := *testwhole.OpenGGUF(t, testwhole.Read(t, convert.GGUF(testwhole.Open(t, testdata+"architectures/"+c.name), convert.Options{}).List[0].Data))
+		m.Metadata = slices.Clone(m.Metadata)
+		c.change(&m)
+		if notes := strings.Join(notLoaded(convert.GGUF(&m, convert.Options{})), "\n"); !strings.Contains(notes, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, notes, c.want)
 		}
 	}
