@@ -166,6 +166,87 @@ func TestSituations(t *testing.T) {
 				return strings.Replace(strings.Replace(name, "model.visual.", "visual.", 1), "visual.", "model.language_model.visual.", 1)
 			})
 		}, "gguf/tensorfs.json", []string{`"available": true`, "this is the language model alone, without vision"}, nil, 0},
+
+		// GGUF files that a program loads no more, or never did.
+		{"a way to cut texts that a fork has", meta("tokenizer.ggml.pre", "acme-bpe"), "gguf/tensorfs.json", loads(`tokenizer.ggml.pre is \"acme-bpe\"`), nil, 0},
+		{"a base in the place of an adapter", ofGGUF(func(m *tensorfs.Model) {
+			setMeta(m, "general.type", "adapter")
+			m.Metadata = slices.DeleteFunc(m.Metadata, func(x tensorfs.Meta) bool { return x.Key == "llama.context_length" })
+		}), "gguf/tensorfs.json", loads("it is an adapter"), nil, 0},
+		{"a vocabulary without a model", ofGGUF(func(m *tensorfs.Model) { m.Tensors = nil }), "gguf/tensorfs.json", loads("it lacks the tensor token_embd.weight"), nil, 0},
+		{"rotated dimensions by the width of another Mistral", meta("llama.rope.dimension_count", uint32(20)), "gguf/tensorfs.json", loads("llama.rope.dimension_count is 20, and a head has 16"), nil, 0},
+		{"merges that were lost", ofGGUF(func(m *tensorfs.Model) {
+			m.Metadata = slices.DeleteFunc(m.Metadata, func(x tensorfs.Meta) bool { return x.Key == "tokenizer.ggml.merges" })
+		}), "gguf/tensorfs.json", loads("it has no merges"), nil, 0},
+		{"an end token as a list", meta("tokenizer.ggml.eos_token_id", []uint32{1, 2}), "gguf/tensorfs.json", loads("tokenizer.ggml.eos_token_id is a list of u32, and it takes u32"), nil, 0},
+		{"q, k and v of Phi-2 one by one", func(t *testing.T) string {
+			return changedGGUF(t, "../../testdata/architectures/phi2", func(m *tensorfs.Model) {
+				var list []tensorfs.Tensor
+				for _, x := range m.Tensors {
+					before, after, joined := strings.Cut(x.Source, "attn_qkv")
+					if !joined {
+						list = append(list, x)
+						continue
+					}
+					b := make(tensorfs.Bytes, x.Data.Size())
+					must(t, tensorfs.ReadFull(x.Data, b, 0))
+					for i, part := range []string{"attn_q", "attn_k", "attn_v"} {
+						third := x
+						third.Source, third.Shape, third.Data = before+part+after, slices.Clone(x.Shape), b[i*len(b)/3:(i+1)*len(b)/3]
+						third.Shape[0] /= 3
+						list = append(list, third)
+					}
+				}
+				m.Tensors = list
+			})
+		}, "hf/tensorfs.json", []string{exact}, []string{"does not load"}, 0},
+
+		// What merging, training and copying leave in a directory.
+		{"a quantisation of training in a merged model", configured("quantization_config", map[string]any{"quant_method": "bitsandbytes", "load_in_4bit": true}), "mlx/tensorfs.json", []string{`"available": true`, exact}, nil, 0},
+		{"FP8's settings over BF16", configured("quantization_config", map[string]any{"quant_method": "fp8", "weight_block_size": []int{128, 128}}), "gguf/tensorfs.json", []string{exact, notes}, nil, 0},
+		{"a config.json of Notepad", func(t *testing.T) string {
+			return writtenAs(t, with(golden(t), "config.json", slices.Concat([]byte("\xef\xbb\xbf"), golden(t)["config.json"])), ".")
+		}, "", []string{"save it as UTF-8 without a byte order mark"}, []string{"damaged"}, 1},
+		{"rows up to a multiple of 64", withRows(384), "gguf/tensorfs.json", []string{exact, notes}, nil, 0},
+		{"fewer rows than tokens", withRows(368), "gguf/tensorfs.json", []string{`"available": false`, "is past the 368 rows of the embedding"}, nil, 0},
+		{"an adapter's settings called config.json", func(t *testing.T) string {
+			return writtenAs(t, with(golden(t), "config.json", []byte(`{"peft_type":"LORA","r":8,"target_modules":["q_proj"]}`)), ".")
+		}, "gguf/tensorfs.json", []string{"nothing names the model's architecture, neither architectures nor model_type"}, nil, 0},
+		{"greedy, with a temperature", func(t *testing.T) string {
+			return writtenAs(t, with(golden(t), "generation_config.json", []byte(`{"do_sample":false,"temperature":1e-06}`)), ".")
+		}, "gguf/tensorfs.json", []string{"a GGUF file does not say do_sample false"}, nil, 0},
+		{"ends that only generation_config.json knows", func(t *testing.T) string {
+			return writtenAs(t, with(golden(t), "generation_config.json", []byte(`{"eos_token_id":[370,368]}`)), ".")
+		}, "gguf/tensorfs.json", []string{"llama.cpp does not end an answer at 368"}, nil, 0},
+		{"rotary settings outside of text_config too", func(t *testing.T) string {
+			files := filesOf(t, "../../testdata/architectures/qwen3.5")
+			files["config.json"] = bytes.Replace(files["config.json"], []byte("{"), []byte(`{"rope_parameters":{"rope_type":"linear","factor":8,"rope_theta":5},`), 1)
+			return writtenAs(t, files, ".")
+		}, "gguf/tensorfs.json", []string{exact}, []string{"rope", `"available": false`}, 0},
+		{"a mirror that lost block_ff_dim", func(t *testing.T) string {
+			files := filesOf(t, "../../testdata/architectures/lfm2")
+			var config map[string]any
+			must(t, json.Unmarshal(files["config.json"], &config))
+			delete(config, "block_ff_dim")
+			files["config.json"], _ = json.Marshal(config)
+			return writtenAs(t, files, ".")
+		}, "mlx/config.json", []string{`"block_ff_dim": 96`}, nil, 0},
+		{"a reward model", func(t *testing.T) string {
+			dir := restored(t, llama3, func(list []safetensors.Stored) []safetensors.Stored {
+				i := slices.IndexFunc(list, func(x safetensors.Stored) bool { return x.Name == "lm_head.weight" })
+				list[i] = safetensors.Stored{Name: "score.weight", DType: tensorfs.BF16, Shape: []int64{1, 64}, Data: make(tensorfs.Bytes, 128)}
+				return list
+			})
+			files := filesOf(t, dir)
+			files["config.json"] = bytes.Replace(files["config.json"], []byte("LlamaForCausalLM"), []byte("LlamaForSequenceClassification"), 1)
+			return writtenAs(t, files, ".")
+		}, "mlx/tensorfs.json", []string{`no llama is known to have \"score.weight\"`}, nil, 0},
+		{"further special tokens as a list", settingOfTokens("extra_special_tokens", []string{"<|eot_id|>"}), "gguf/tensorfs.json", []string{exact, notes}, nil, 0},
+		{"the tokenizer's class of transformers 5", settingOfTokens("tokenizer_class", "TokenizersBackend"), "gguf/tensorfs.json", []string{exact, notes}, nil, 0},
+		{"a config.json of a program that makes speech", func(t *testing.T) string {
+			return writtenAs(t, with(golden(t), "config.json", []byte(`{"architecture":"voxcpm","lm_config":{"hidden_size":64}}`)), ".")
+		}, "mlx/tensorfs.json", []string{`"available": false`, "model type"}, nil, 0},
+		{"a class that no converter has", configured("architectures", []string{"MllamaForConditionalGeneration"}), "gguf/tensorfs.json", []string{"llama.cpp's converter does not have it"}, nil, 0},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			args := []string{"info", s.make(t)}
@@ -287,6 +368,35 @@ func configured(field string, v any) func(*testing.T) string {
 			files["config.json"] = bytes.Replace(files["config.json"], []byte("\"architectures\": [\n    \"LlamaForCausalLM\"\n  ],"), nil, 1)
 		}
 		return writtenAs(t, files, ".")
+	}
+}
+
+// settingOfTokens makes the golden model with a field of tokenizer_config.json.
+func settingOfTokens(field string, v any) func(*testing.T) string {
+	return func(t *testing.T) string {
+		files := golden(t)
+		var all map[string]any
+		must(t, json.Unmarshal(files["tokenizer_config.json"], &all))
+		all[field] = v
+		files["tokenizer_config.json"], _ = json.Marshal(all)
+		return writtenAs(t, files, ".")
+	}
+}
+
+// withRows makes the golden model with another number of rows for tokens.
+func withRows(n int64) func(*testing.T) string {
+	return func(t *testing.T) string {
+		dir := restored(t, llama3, func(list []safetensors.Stored) []safetensors.Stored {
+			for i, x := range list {
+				if x.Name == "model.embed_tokens.weight" || x.Name == "lm_head.weight" {
+					b := make(tensorfs.Bytes, 2*64*max(n, x.Shape[0]))
+					must(t, tensorfs.ReadFull(x.Data, b[:x.Data.Size()], 0))
+					list[i].Shape, list[i].Data = []int64{n, 64}, b[:2*64*n]
+				}
+			}
+			return list
+		})
+		return dir
 	}
 }
 

@@ -32,7 +32,7 @@ func readObject(d *folder, name string) (jsonobj.Object, error) {
 	}
 	o, err := jsonobj.Parse(b)
 	if s, ok := errors.AsType[*jsonobj.SyntaxError](err); ok {
-		return o, &tensorfs.FormatError{File: f.Path(), Offset: s.Offset, Problem: s.Problem}
+		return o, &tensorfs.FormatError{File: f.Path(), Offset: s.Offset, Problem: s.Problem, Advice: s.Advice}
 	}
 	return o, err
 }

@@ -271,3 +271,30 @@ func TestTowerFields(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyRope: what Python takes for false in the place of an object about rotary embeddings is none.
+func TestEmptyRope(t *testing.T) {
+	eachGolden(t, func(name string, m *tensorfs.Model, config map[string]any) {
+		if name != "llama3" && name != "smollm3" {
+			return
+		}
+		for _, field := range []string{"rope_scaling", "rope_parameters"} {
+			was := config[field]
+			delete(config, field)
+			want, _, err := madeOf(t, m, config)
+			for _, v := range []any{false, "", 0, []any{}, map[string]any{}, nil} {
+				config[field] = v
+				if got, notes, gotErr := madeOf(t, m, config); fmt.Sprint(got, gotErr) != fmt.Sprint(want, err) {
+					t.Errorf("%s with %s %v: %v, %v, noted %q", name, field, v, got, gotErr, notes)
+				}
+			}
+			config[field] = []any{1}
+			if _, _, err := madeOf(t, m, config); field == "rope_scaling" && (err == nil || !strings.HasSuffix(err.Error(), "not an object; correct the field")) {
+				t.Errorf("%s with a list for %s: %v", name, field, err)
+			}
+			if delete(config, field); was != nil {
+				config[field] = was
+			}
+		}
+	})
+}

@@ -21,6 +21,7 @@ const maxText = 1 << 30
 type SyntaxError struct {
 	Problem string // one line
 	Offset  int64  // byte in the text; negative if the problem is not at one byte
+	Advice  string // what to do; "" unless the text is whole
 }
 
 // Error returns the problem.
@@ -32,7 +33,7 @@ func Parse(text []byte) (Object, error) {
 	r, err := ParseRaw(text)
 	o := r.Object()
 	if n := o.Len(); n > MaxKeys {
-		return Object{}, &SyntaxError{fmt.Sprintf("it has %d keys, and descriptions of models have at most %d", n, MaxKeys), -1}
+		return Object{}, &SyntaxError{fmt.Sprintf("it has %d keys, and descriptions of models have at most %d", n, MaxKeys), -1, ""}
 	}
 	return o, err
 }
@@ -41,7 +42,7 @@ func Parse(text []byte) (Object, error) {
 // none of them. Its error is a [*SyntaxError].
 func ParseRaw(text []byte) (Raw, error) {
 	if len(text) > maxText {
-		return Raw{}, &SyntaxError{fmt.Sprintf("its %d bytes are too many for JSON that describes a model", len(text)), -1}
+		return Raw{}, &SyntaxError{fmt.Sprintf("its %d bytes are too many for JSON that describes a model", len(text)), -1, ""}
 	}
 	err := check(text)
 	if err != nil {
@@ -57,10 +58,18 @@ func ParseRaw(text []byte) (Raw, error) {
 	return Raw{string(bytes.Trim(text, space))}, nil
 }
 
+// marks are the byte order marks that editors write, which no reader of models takes.
+var marks = map[string]string{"\xef\xbb\xbf": "UTF-8", "\xff\xfe": "UTF-16", "\xfe\xff": "UTF-16"}
+
 // check returns an error unless a text is one object. Everything else in this package relies on it.
 func check(text []byte) *SyntaxError {
 	if len(bytes.TrimLeft(text, space)) == 0 {
-		return &SyntaxError{"it is not JSON: the text is empty", -1}
+		return &SyntaxError{"it is not JSON: the text is empty", -1, ""}
+	}
+	for mark, kind := range marks {
+		if bytes.HasPrefix(text, []byte(mark)) {
+			return &SyntaxError{"it is not JSON: it begins with the byte order mark of " + kind, -1, "save it as UTF-8 without a byte order mark"}
+		}
 	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true))
 	v, err := d.ReadValue()
@@ -68,11 +77,11 @@ func check(text []byte) *SyntaxError {
 		return reword(err)
 	}
 	if v.Kind() != '{' {
-		return &SyntaxError{"its top value is not an object", -1}
+		return &SyntaxError{"its top value is not an object", -1, ""}
 	}
 	end := d.InputOffset()
 	if len(bytes.TrimLeft(text[end:], space)) > 0 {
-		return &SyntaxError{"something follows its JSON object", end}
+		return &SyntaxError{"something follows its JSON object", end, ""}
 	}
 	return nil
 }
@@ -80,12 +89,12 @@ func check(text []byte) *SyntaxError {
 // reword turns an error of the decoder into one line.
 func reword(err error) *SyntaxError {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &SyntaxError{"it is not JSON: the text is cut off", -1}
+		return &SyntaxError{"it is not JSON: the text is cut off", -1, ""}
 	}
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return &SyntaxError{"it is not JSON: " + strings.TrimPrefix(s.Err.Error(), "jsontext: "), s.ByteOffset}
+		return &SyntaxError{"it is not JSON: " + strings.TrimPrefix(s.Err.Error(), "jsontext: "), s.ByteOffset, ""}
 	}
-	return &SyntaxError{"it is not JSON: " + err.Error(), -1}
+	return &SyntaxError{"it is not JSON: " + err.Error(), -1, ""}
 }
 
 // specials are numbers that Python writes into JSON although JSON has none.

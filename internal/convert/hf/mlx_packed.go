@@ -78,6 +78,14 @@ func isInt(r jsonobj.Raw, absent bool, of ...int) bool {
 	return ok && slices.Contains(of, n) || absent && r.Kind() == 0
 }
 
+// isDense reports whether all tensors are numbers that no library quantised, as in a model that was quantised for
+// training alone, and merged with its adapter since.
+func isDense(m *tensorfs.Model) bool {
+	return !slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool {
+		return t.Quant != nil || !slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16}, t.DType)
+	})
+}
+
 // unpacked returns why a class of mlx-lm does not load how another library quantised a
 // model, "" if it does.
 func unpacked(m *tensorfs.Model, config mlxText) string {
@@ -105,6 +113,9 @@ func unpacked(m *tensorfs.Model, config mlxText) string {
 		return ""
 	}
 	method := q.Member("quant_method").Text()
+	if q.String() == "{}" || isDense(m) && method != "" && !slices.Contains([]string{"awq", "bitnet", "gptq"}, method) {
+		return "" // nothing is packed: mlx-lm asks tensors
+	}
 	for _, p := range packings {
 		if p.method != method || !p.fits(q) || !config.x.classes[0].Lists("packed", p.name) {
 			continue

@@ -16,11 +16,24 @@ import (
 // notInMLX are types of safetensors files that MLX refuses a file for.
 var notInMLX = []tensorfs.DType{tensorfs.F64, tensorfs.F8_E5M2}
 
-// mendStored adapts the stored files of a model so that mlx-lm loads them: a directory that
-// it converted, or a release of a model type that it has. A release gets a config.json with
-// everything that mlx-lm reads, and one file of tensors if mlx-lm uses other names for some
-// of them, or does not know them. The error explains why mlx-lm would still refuse a
-// release.
+// otherHeads begin the names of what classes that answer with labels or numbers have in the place of lm_head.
+var otherHeads = []string{"score.", "classifier.", "qa_outputs.", "v_head.", "value_head.", "reward_head.", "regression_head."}
+
+// otherHead returns a tensor of such a class, "" without one. No class of mlx-lm has any.
+func otherHead(m *tensorfs.Model) string {
+	for _, t := range m.Tensors {
+		if slices.ContainsFunc(otherHeads, func(head string) bool { return strings.HasPrefix(t.Source, head) }) {
+			return t.Source
+		}
+	}
+	return ""
+}
+
+// mendStored makes the files of a model that mlx-lm loads by itself what it loads: a
+// directory that it converted, or a release of a model type that it has. A release gets
+// a config.json with all that mlx-lm reads, and one file of tensors where mlx-lm knows
+// some of them by other names, or not at all. The error says why mlx-lm would refuse a
+// release all the same.
 func mendStored(m *tensorfs.Model, f *convert.Files) error {
 	stored, err := storedConfig(m)
 	if err != nil {
@@ -32,7 +45,7 @@ func mendStored(m *tensorfs.Model, f *convert.Files) error {
 		return err
 	}
 	f.Notes = append(f.Notes, config.notes...)
-	if name := convert.Stranger(m); name != "" {
+	if name := cmp.Or(convert.Stranger(m), otherHead(m)); name != "" {
 		f.Notes = append(f.Notes, fmt.Sprintf("mlx-lm refuses tensors that its class does not have, and no %s is known to have %s", tensorfs.Printable(config.x.kind), tensorfs.Quote(name)))
 	}
 	if release {

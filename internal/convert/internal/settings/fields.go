@@ -244,7 +244,7 @@ func (s Fields) Err() error {
 func (s Fields) refuse(name, format string, args ...any) {
 	if s.problem != nil && *s.problem == nil {
 		*s.problem = &tensorfs.FormatError{File: s.file, Offset: -1,
-			Problem: tensorfs.Quote(name) + " " + fmt.Sprintf(format, args...)}
+			Problem: tensorfs.Quote(name) + " " + fmt.Sprintf(format, args...), Advice: "correct the field"}
 	}
 }
 

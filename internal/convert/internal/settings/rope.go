@@ -112,6 +112,15 @@ func (s Fields) Rope() Fields {
 // textScope begins the paths in the object about the language model.
 const textScope = "text."
 
+// isFalsy reports whether a value counts as absent where Python asks for its truth.
+func isFalsy(v any) bool {
+	if list, ok := v.(tensorfs.Array); ok {
+		return list.Len() == 0
+	}
+	x, isNumber := finite(v)
+	return v == nil || v == false || v == "" || isNumber && x == 0
+}
+
 // ropePaths returns the paths of the objects about rotary embeddings that count.
 func (s Fields) ropePaths() []string {
 	return architectures.RopePaths(func(path string) bool {
@@ -122,7 +131,7 @@ func (s Fields) ropePaths() []string {
 		}
 		v, ok := o.Lookup(path)
 		object, isObject := v.(tensorfs.JSON)
-		return ok && (!isObject || strings.Trim(string(object), "{} \t\r\n") != "")
+		return ok && (isObject && strings.Trim(string(object), "{} \t\r\n") != "" || !isObject && !isFalsy(v))
 	}, textScope, "")
 }
 
