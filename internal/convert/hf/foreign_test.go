@@ -257,3 +257,29 @@ func TestForeignTowers(t *testing.T) {
 		mm.Close()
 	}
 }
+
+// TestOtherNames: hf/ takes the tower of Llama 4 by the names of its published files too.
+func TestOtherNames(t *testing.T) {
+	text, tower := pairOf(t, "llama4")
+	m, err := openGGUF(memory.New(map[string][]byte{"m.gguf": text}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	mm, err := openGGUF(memory.New(map[string][]byte{"m.gguf": tower}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mm.Close()
+	want := hf.HF(m, beside(t, tower))
+	n := 0
+	for i := range mm.Tensors {
+		if x := &mm.Tensors[i]; strings.Contains(x.Source, ".attn_post_norm.") {
+			x.Source = strings.Replace(x.Source, ".attn_post_norm.", ".ln2.", 1)
+			n++
+		}
+	}
+	if f := hf.HF(m, beside(t, composedOf(t, mm, mm.Metadata))); n == 0 || f.Reason != "" || f.Tensors != want.Tensors {
+		t.Errorf("%d renamed: %q, noted %q, %d tensors of %d", n, f.Reason, f.Notes, f.Tensors, want.Tensors)
+	}
+}

@@ -68,8 +68,11 @@ func (x *Tower) Model(list []tensorfs.Tensor, from Side) (*tensorfs.Model, error
 	return m, nil
 }
 
-// names maps the names of tensors on a side to the names of the modules. Hugging Face's
-// names are spelled as in [architectures.Published].
+// otherNames are the parts of names of a projector's tensors that its published files spell otherwise.
+var otherNames = map[string][2]string{"llama4": {".attn_post_norm.", ".ln2."}}
+
+// names returns the names that tensors have on a side, those of Hugging Face as
+// [architectures.Published] spells them, with the names of the modules.
 func (x *Tower) names(from Side) map[string]string {
 	known := map[string]string{}
 	add := func(t *architectures.Tensor, layer string, nth int) {
@@ -96,6 +99,9 @@ func (x *Tower) names(from Side) map[string]string {
 				name = architectures.Published(t.HFPart(x.InHF(t.HF, layer, nth), param))
 			}
 			known[name] = canonical + param
+			if other, ok := otherNames[x.Settings.Name]; ok && from == GGUF {
+				known[strings.Replace(name, other[0], other[1], 1)] = canonical + param
+			}
 		}
 	}
 	for _, list := range [][]architectures.Tensor{x.First, x.Last} {
