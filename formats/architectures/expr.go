@@ -2,6 +2,7 @@ package architectures
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -318,9 +319,9 @@ func operate(sign string, x, y *Expr, env *Env) any {
 	g, okG := toFloat(b)
 	switch {
 	case sign == "==" && (!okF || !okG):
-		return a != nil && a == b
+		return a != nil && reflect.DeepEqual(a, b)
 	case sign == "!=" && (!okF || !okG):
-		return a != nil && b != nil && a != b
+		return a != nil && b != nil && !reflect.DeepEqual(a, b)
 	case !okF || !okG:
 		return nil
 	}

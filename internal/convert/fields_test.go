@@ -298,3 +298,28 @@ func TestEmptyRope(t *testing.T) {
 		}
 	})
 }
+
+// TestWholeNumbers: 8.0 is 8 wherever a field is compared or written, and a list in its place ends nothing.
+func TestWholeNumbers(t *testing.T) {
+	for name, field := range map[string]string{"minimax-m2": "rotary_dim", "gemma4": "global_head_dim"} {
+		eachGolden(t, func(golden string, m *tensorfs.Model, config map[string]any) {
+			if golden != name {
+				return
+			}
+			o := config
+			if text, ok := config["text_config"].(map[string]any); ok {
+				o = text
+			}
+			n, ok := o[field].(float64)
+			o[field] = json.RawMessage(fmt.Sprintf("%.1f", n))
+			if _, _, err := madeOf(t, m, config); err != nil || !ok {
+				t.Errorf("%s with %s %.1f: %v", name, field, n, err)
+			}
+			o[field] = []any{n}
+			if keys, _, err := madeOf(t, m, config); keys == nil && err == nil {
+				t.Errorf("%s with a list for %s: nothing", name, field)
+			}
+			o[field] = n
+		})
+	}
+}

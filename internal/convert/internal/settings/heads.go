@@ -3,11 +3,19 @@ package settings
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
 )
+
+// isSame reports whether two values are equal, lists too, and 32.0 is 32.
+func isSame(a, b any) bool {
+	x, isNumber := a.(float64)
+	n, isWhole := b.(int64)
+	return reflect.DeepEqual(a, b) || isNumber && isWhole && x == float64(n)
+}
 
 // headMeanings are about heads, and sizes.
 var headMeanings = map[string]meaning{
@@ -15,14 +23,14 @@ var headMeanings = map[string]meaning{
 	// Fields that have, if they are there, the values after them.
 	"is": {toGGUF: check(func(c call) {
 		for i := 0; i+1 < len(c.args); i += 2 {
-			if got := c.cfg.plain(c.args[i].Name); got != nil && got != c.arg(i+1) {
+			if got := c.cfg.plain(c.args[i].Name); got != nil && !isSame(got, c.arg(i+1)) {
 				c.refuse("%s is %s, and a GGUF file of %s would have %v", c.args[i].Name, Shown(c.cfg.Value(c.args[i].Name)), c.arch.GGUF, c.arg(i+1))
 			}
 		}
 	}), fromGGUF: check(func(c call) { // keys, if they are there
 		for i := 0; i+1 < len(c.args); i += 2 {
 			got, want := c.raw(c.args[i].Name), c.arg(i+1)
-			if got != nil && got != want && float32(double(got)) != float32(double(want)) {
+			if got != nil && !isSame(got, want) && float32(double(got)) != float32(double(want)) {
 				c.refuse("%s is %s, and %s has %v", c.full(c.args[i].Name), Shown(got), c.modelType(), want)
 			}
 		}

@@ -160,6 +160,8 @@ func (s *Model) make(item *architectures.Setting) any {
 	}
 	if n, ok := v.(int64); ok && fact.Kind == architectures.Real {
 		v = float64(n)
+	} else if x, ok := v.(float64); ok && fact.Kind != architectures.Real && fact.Kind != architectures.Bound && x == math.Trunc(x) && math.Abs(x) <= math.MaxUint32 {
+		v = int64(x) // 8.0
 	}
 	said := item.Always && item.Value.Literal != nil // by the description: 0 for what a model does not have
 	written, n, ok := fits(fact.Kind, v)
