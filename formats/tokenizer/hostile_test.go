@@ -23,7 +23,7 @@ func TestHostile(t *testing.T) {
 	added := func(tokens string) string { return edit(`"added_tokens":null`, `"added_tokens":`+tokens) }
 	for _, c := range []struct{ text, reason string }{
 		{"", "the text is cut off"}, {"[]", "it is of a wrong JSON type"}, {"5", "it is of a wrong JSON type"}, {"null", "it is of a wrong JSON type"},
-		{good[:len(good)-1], "the text is cut off"}, {good + "x", "something follows"}, {good + good, "something follows"}, {"\xef\xbb\xbf" + good, "it is not JSON at byte 0"},
+		{good[:len(good)-1], "the text is cut off"}, {good + "x", "something follows"}, {good + good, "something follows"}, {"\xef\xbb\xbf" + good, "byte order mark of UTF-8"},
 		{edit(`"Ġ":3`, `"\ud800":3`), "it is not JSON at byte"}, {edit(`"Ġ":3`, "\"\xff\":3"), "it is not JSON at byte"}, {edit(`"Ġ":3`, "\"\n\":3"), "it is not JSON at byte"},
 		{edit(`"Ġ":3`, `"Ġ":-3`), "which is not a number of a row"}, {edit(`"Ġ":3`, `"Ġ":3.0`), "which is not a number"}, {edit(`"Ġ":3`, `"Ġ":3e0`), "which is not a number"},
 		{edit(`"Ġ":3`, `"Ġ":"3"`), "which is not a number"}, {edit(`"Ġ":3`, `"Ġ":null`), "which is not a number"}, {edit(`"Ġ":3`, `"Ġ":[3]`), "which is not a number"},

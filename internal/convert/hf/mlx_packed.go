@@ -81,7 +81,7 @@ func isInt(r jsonobj.Raw, absent bool, of ...int) bool {
 // isDense reports whether all tensors are numbers that no library quantised, as in a model that was quantised for
 // training alone, and merged with its adapter since.
 func isDense(m *tensorfs.Model) bool {
-	return !slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool {
+	return len(m.Tensors) > 0 && !slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool {
 		return t.Quant != nil || !slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16}, t.DType)
 	})
 }
@@ -113,7 +113,7 @@ func unpacked(m *tensorfs.Model, config mlxText) string {
 		return ""
 	}
 	method := q.Member("quant_method").Text()
-	if q.String() == "{}" || isDense(m) && method != "" && !slices.Contains([]string{"awq", "bitnet", "gptq"}, method) {
+	if isDense(m) && (q.String() == "{}" || method != "" && !slices.Contains([]string{"awq", "bitnet", "gptq"}, method)) {
 		return "" // nothing is packed: mlx-lm asks tensors
 	}
 	for _, p := range packings {
