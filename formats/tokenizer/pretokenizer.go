@@ -75,7 +75,7 @@ func LlamaCuts(name string) bool {
 	return slices.Contains(unwritten, name) || slices.ContainsFunc(preRows(), func(row preRow) bool { return slices.Contains(row.Pre, name) })
 }
 
-// LlamaModels are the kinds of tokenizers that llama.cpp has; two of them are none at all.
+// LlamaModels are the kinds of tokenizers that llama.cpp has, with two names for no tokenizer.
 var LlamaModels = []string{"bert", "gemma4", "gpt2", "hybriddna", "llama", "no_vocab", "none", "plamo2", "rwkv", "t5", "whitespace"}
 
 // bytesStep is the step that turns bytes into characters and cuts nothing. Steps

@@ -272,7 +272,7 @@ func TestTowerFields(t *testing.T) {
 	}
 }
 
-// TestEmptyRope: what Python takes for false in the place of an object about rotary embeddings is none.
+// TestEmptyRope: a value that Python takes for false, instead of an object about rotary embeddings, counts as missing.
 func TestEmptyRope(t *testing.T) {
 	eachGolden(t, func(name string, m *tensorfs.Model, config map[string]any) {
 		if name != "llama3" && name != "smollm3" {

@@ -58,7 +58,7 @@ func (h *header) experts() string {
 // wholeHeads are the architectures whose heads llama.cpp rotates as a whole, or not at all.
 var wholeHeads = []string{"llama", "deci", "falcon", "llama-embed"}
 
-// rotated finds another number of rotated dimensions than that of a head.
+// rotated finds a number of rotated dimensions that is not the size of a head.
 func (h *header) rotated() string {
 	key, n, ok := h.number("rope_dim")
 	_, head, okHead := h.number("head_dim")

@@ -78,8 +78,8 @@ func isInt(r jsonobj.Raw, absent bool, of ...int) bool {
 	return ok && slices.Contains(of, n) || absent && r.Kind() == 0
 }
 
-// isDense reports whether all tensors are numbers that no library quantised, as in a model that was quantised for
-// training alone, and merged with its adapter since.
+// isDense reports whether all tensors are numbers that no library quantised, as in a model that was quantised only
+// for training and then merged with its adapter.
 func isDense(m *tensorfs.Model) bool {
 	return len(m.Tensors) > 0 && !slices.ContainsFunc(m.Tensors, func(t tensorfs.Tensor) bool {
 		return t.Quant != nil || !slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16}, t.DType)

@@ -16,7 +16,7 @@ import (
 // notInMLX are types of safetensors files that MLX refuses a file for.
 var notInMLX = []tensorfs.DType{tensorfs.F64, tensorfs.F8_E5M2}
 
-// otherHeads begin the names of what classes that answer with labels or numbers have in the place of lm_head.
+// otherHeads begin the names of what classes that answer with labels or numbers have instead of lm_head.
 var otherHeads = []string{"score.", "classifier.", "qa_outputs.", "v_head.", "value_head.", "reward_head.", "regression_head."}
 
 // otherHead returns a tensor of such a class, "" without one. No class of mlx-lm has any.
@@ -29,11 +29,11 @@ func otherHead(m *tensorfs.Model) string {
 	return ""
 }
 
-// mendStored makes the files of a model that mlx-lm loads by itself what it loads: a
-// directory that it converted, or a release of a model type that it has. A release gets
-// a config.json with all that mlx-lm reads, and one file of tensors where mlx-lm knows
-// some of them by other names, or not at all. The error says why mlx-lm would refuse a
-// release all the same.
+// mendStored adapts the stored files of a model so that mlx-lm loads them: a directory that
+// it converted, or a release of a model type that it has. A release gets a config.json with
+// everything that mlx-lm reads, and one file of tensors if mlx-lm uses other names for some
+// of them, or does not know them. The error explains why mlx-lm would still refuse a
+// release.
 func mendStored(m *tensorfs.Model, f *convert.Files) error {
 	stored, err := storedConfig(m)
 	if err != nil {

@@ -71,8 +71,8 @@ func (x *Tower) Model(list []tensorfs.Tensor, from Side) (*tensorfs.Model, error
 // otherNames are the parts of names of a projector's tensors that its published files spell otherwise.
 var otherNames = map[string][2]string{"llama4": {".attn_post_norm.", ".ln2."}}
 
-// names returns the names that tensors have on a side, those of Hugging Face as
-// [architectures.Published] spells them, with the names of the modules.
+// names maps the names of tensors on a side to the names of the modules. Hugging Face's
+// names are spelled as in [architectures.Published].
 func (x *Tower) names(from Side) map[string]string {
 	known := map[string]string{}
 	add := func(t *architectures.Tensor, layer string, nth int) {

@@ -138,7 +138,7 @@ func (t texts) Values() iter.Seq[any] {
 
 // generationMeanings are about the file of how a model generates texts.
 var generationMeanings = map[string]meaning{
-	// The tokens that are never chosen. What is not a list of the model's tokens is noted with what the file loses.
+	// The tokens that are never chosen. Any other value is noted as lost.
 	"suppressed": {toGGUF: func(c call) any {
 		generation, err := Read(c.m, GenerationName)
 		if err != nil {
