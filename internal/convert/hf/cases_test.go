@@ -3,11 +3,13 @@ package hf_test
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
@@ -92,6 +94,47 @@ func TestPublicCases(t *testing.T) {
 			}
 			if got != want {
 				t.Errorf("%s: %s is %v, want %v", x.what, key, got, want)
+			}
+		}
+	}
+}
+
+// TestMLXOwnHead holds that mlx/ keeps a matrix of the output that differs from the embedding, which
+// mlx-lm leaves out if config.json, or its class without a word in config.json, ties the two.
+func TestMLXOwnHead(t *testing.T) {
+	bits, err := convert.MLXAsked{Bits: 4, Group: 32}.Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		model string
+		tie   any // in config.json; nil: absent
+		want  bool
+		note  string
+	}{
+		{"llama3", true, false, "config.json ties the output"},
+		{"llama3", nil, false, "mlx-lm ties the output"},
+		{"llama3", false, false, ""},
+		{"qwen3", true, true, ""}, // the embedding is stored twice
+		{"smollm3", true, true, ""},
+	} {
+		files := onDisk(t, data+"whole-gguf/"+x.model)
+		files["config.json"] = edits{"tie_word_embeddings": x.tie}.in(t, files["config.json"])
+		m, err := openDirectory(memory.New(files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		for what, o := range map[string]convert.Options{"mlx": {}, "--mlx-bits 4": {MLX: bits}} {
+			f := hf.MLX(m, o)
+			i := slices.IndexFunc(f.List, func(file convert.File) bool { return file.Path == "config.json" })
+			if i < 0 {
+				t.Errorf("%s, %v, %s: no config.json: %s", x.model, x.tie, what, f.Reason)
+				continue
+			}
+			tied := readJSONOf(t, testwhole.Read(t, f.List[i].Data))["tie_word_embeddings"]
+			if said := tells(f, "other numbers"); tied != x.want || !tells(f, x.note) || said != (x.note != "") {
+				t.Errorf("%s, %v, %s: tied %v, notes %q", x.model, x.tie, what, tied, f.Notes)
 			}
 		}
 	}

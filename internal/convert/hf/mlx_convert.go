@@ -75,7 +75,7 @@ func mixtralExpert(part string) *regexp.Regexp {
 
 // convert makes all tensors.
 func (c *conversion) convert() error {
-	rename, tied := namesForMLX(c.config), c.tied()
+	rename, tied := namesForMLX(c.config), c.config.tied(c.class)
 	for i := range c.m.Tensors {
 		t := &c.m.Tensors[i]
 		name := c.named(rename(t.Source))
@@ -122,18 +122,6 @@ func (c *conversion) beyond(name string) bool {
 	layer, err := strconv.ParseFloat(at[1], 64)
 	n, ok := c.config.part.number("num_hidden_layers")
 	return err == nil && ok && layer >= n
-}
-
-// tied reports whether the output is the embedding, and an lm_head.weight of no use.
-func (c *conversion) tied() bool {
-	if !c.class.Has("tied") {
-		return false
-	}
-	said := c.config.part.raw("tie_word_embeddings")
-	if said.Kind() == 't' || said.Kind() == 'f' {
-		return said.Kind() == 't'
-	}
-	return c.class.Lists("tied", "true")
 }
 
 // named gives a tensor the name of the class, "" if it is left out.

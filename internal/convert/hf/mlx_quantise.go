@@ -218,11 +218,7 @@ func (k *kind) configText(m *tensorfs.Model, r result) ([]byte, error) {
 // quantisedStored returns mlx/ of a directory of Hugging Face or MLX as mlx_lm.convert
 // makes it; without o it quantises nothing.
 func quantisedStored(m *tensorfs.Model, o *convert.MLX) (*convert.Files, error) {
-	stored, err := storedConfig(m)
-	if err != nil {
-		return nil, err
-	}
-	config, err := forMLX(stored, m.Format == "huggingface", sourceNames(m))
+	stored, config, err := storedForMLX(m)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/layout"
 )
 
 // notInMLX are types of safetensors files that MLX refuses a file for.
@@ -35,12 +37,7 @@ func otherHead(m *tensorfs.Model) string {
 // of them, or does not know them. The error explains why mlx-lm would still refuse a
 // release.
 func mendStored(m *tensorfs.Model, f *convert.Files) error {
-	stored, err := storedConfig(m)
-	if err != nil {
-		return err
-	}
-	release := m.Format == "huggingface"
-	config, err := forMLX(stored, release, sourceNames(m))
+	stored, config, err := storedForMLX(m)
 	if err != nil {
 		return err
 	}
@@ -48,7 +45,7 @@ func mendStored(m *tensorfs.Model, f *convert.Files) error {
 	if name := cmp.Or(convert.Stranger(m), otherHead(m)); name != "" {
 		f.Notes = append(f.Notes, fmt.Sprintf("mlx-lm refuses tensors that its class does not have, and no %s is known to have %s", tensorfs.Printable(config.x.kind), tensorfs.Quote(name)))
 	}
-	if release {
+	if m.Format == "huggingface" {
 		if why := cmp.Or(unpacked(m, config), unloaded(m, config), config.lacks); why != "" {
 			return errors.New(why)
 		}
@@ -61,6 +58,58 @@ func mendStored(m *tensorfs.Model, f *convert.Files) error {
 			f.List[i].Data = tensorfs.Bytes(config.text)
 		}
 	}
+	return nil
+}
+
+// storedForMLX returns a model's own config.json, and the form of it that mlx-lm reads.
+func storedForMLX(m *tensorfs.Model) (stored []byte, config mlxText, err error) {
+	if stored, err = storedConfig(m); err != nil {
+		return nil, mlxText{}, err
+	}
+	release := m.Format == "huggingface"
+	if config, err = forMLX(stored, release, sourceNames(m)); err == nil && release {
+		err = config.untie(m, stored)
+	}
+	return stored, config, err
+}
+
+// tied reports whether a class computes the output with the embedding, and leaves out lm_head.weight.
+func (c *mlxText) tied(class *architectures.MLXClass) bool {
+	if !class.Has("tied") {
+		return false
+	}
+	said := c.part.raw("tie_word_embeddings")
+	if said.Kind() == 't' || said.Kind() == 'f' {
+		return said.Kind() == 't'
+	}
+	return class.Lists("tied", "true")
+}
+
+// untie keeps a matrix of the output that differs from the embedding, as transformers 5 does,
+// although config.json, or mlx-lm's class without its word, ties the two.
+func (c *mlxText) untie(m *tensorfs.Model, stored []byte) error {
+	said := c.part.raw("tie_word_embeddings").Kind() == 't'
+	tied := len(c.x.classes) > 0 && c.tied(c.x.classes[0])
+	find := layout.TensorsOf(m).Find
+	head, embedding := find("output.weight"), find(layout.Embedding+".weight")
+	if !said && !tied || head == nil || embedding == nil {
+		return nil
+	}
+	same, err := layout.Same(head, embedding)
+	switch {
+	case err != nil || same:
+		return err
+	case !tied:
+		c.notes = append(c.notes, fmt.Sprintf("config.json ties the output to the embedding, and %s has other numbers: mlx-lm may leave it out", tensorfs.Quote(head.Source)))
+		return nil
+	}
+	c.part.set("tie_word_embeddings", false)
+	c.text = mended(stored, c.x, c.y)
+	why := "config.json ties the output to the embedding"
+	if !said {
+		why = "mlx-lm ties the output to the embedding unless config.json says otherwise"
+	}
+	c.notes = append(c.notes, fmt.Sprintf("%s, and %s has other numbers: tie_word_embeddings is false here, so that it is used", why, tensorfs.Quote(head.Source)))
 	return nil
 }
 
