@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
+
+	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
 // layered is a model of so many layers, the tensors of which are 1, or value in layer 7.
@@ -62,7 +63,7 @@ func TestOrderOfLayers(t *testing.T) {
 				_, out, _ := onTerminal(t, columns, c.args...)
 				check(fmt.Sprint("in ", columns, " columns"), out)
 				for line := range strings.Lines(out) {
-					if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > int(columns) && !strings.Contains(line, "/") {
+					if n := cli.Cells(strings.TrimSuffix(line, "\n")); n > int(columns) && !strings.Contains(line, "/") {
 						t.Errorf("%q in %d columns: %q", c.args, columns, line)
 					}
 				}
