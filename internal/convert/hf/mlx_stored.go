@@ -107,7 +107,7 @@ func (c *mlxText) untie(m *tensorfs.Model, stored []byte) error {
 	c.text = mended(stored, c.x, c.y)
 	why := "config.json ties the output to the embedding"
 	if !said {
-		why = "mlx-lm ties the output to the embedding unless config.json says otherwise"
+		why = "mlx-lm ties the output to the embedding without tie_word_embeddings in config.json"
 	}
 	c.notes = append(c.notes, fmt.Sprintf("%s, and %s has other numbers: tie_word_embeddings is false here, so that it is used", why, tensorfs.Quote(head.Source)))
 	return nil
