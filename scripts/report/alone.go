@@ -22,7 +22,7 @@ func (r *record) repeatFailed(out io.Writer, run func(command string) (io.ReadCl
 	}
 	var failed []test
 	for _, t := range r.Failed {
-		if t.Name == "" || t.Reason != "" || t.race || !passes(out, repeat(r.Again+" -json -count=1", t), t, run) {
+		if t.Name == "" || t.Reason != "" || t.race || !passes(out, r.repeat(t, "-json", "-count=1"), t, run) {
 			failed = append(failed, t)
 			continue
 		}

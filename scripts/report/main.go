@@ -31,6 +31,7 @@ const quiet = 15 * time.Second
 func main() {
 	to := flag.String("to", "", "the `file` of what was seen")
 	again := flag.String("again", "go test", "the `command` that repeats this")
+	in := flag.String("in", ".", "the `directory` of the module that the command is for")
 	alone := flag.Bool("alone", false, "run tests that failed once more")
 	check := flag.String("check", "", "what this was, if not tests")
 	failed := flag.Bool("failed", false, "the check failed")
@@ -50,7 +51,7 @@ func main() {
 	default:
 		var r *record
 		if r, err = watch(os.Stdin, os.Stdout, quiet); err == nil {
-			r.Again = *again
+			r.Again, r.In = *again, *in
 			if *alone {
 				r.repeatFailed(os.Stdout, runShell)
 			}
@@ -69,6 +70,7 @@ func main() {
 // A record is what one run has seen.
 type record struct {
 	Again    string // the command that repeats it, without packages
+	In       string // the directory of its module, to which packages are relative; "" is "."
 	Passed   int
 	Failed   []test
 	Unsteady []test // failed beside other tests, and passed on its own

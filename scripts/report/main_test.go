@@ -186,3 +186,19 @@ func TestAlone(t *testing.T) {
 		})
 	}
 }
+
+// TestRepeat holds the commands that run tests of the root's module and of another one again.
+func TestRepeat(t *testing.T) {
+	for _, c := range []struct{ in, pkg, want string }{
+		{".", ".", "go test -run '^TestA$' ."},
+		{".", "fs/nfs", "go test -run '^TestA$' ./fs/nfs"},
+		{"", "fs/nfs", "go test -run '^TestA$' ./fs/nfs"},
+		{"cmd/csi", "cmd/csi", "go test -run '^TestA$' ."},
+		{"cmd/csi", "cmd/csi/deploy", "go test -run '^TestA$' ./deploy"},
+	} {
+		r := record{Again: "go test", In: c.in}
+		if got := r.repeat(test{Package: c.pkg, Name: "TestA"}); got != c.want {
+			t.Errorf("%q, %q: %s, want %s", c.in, c.pkg, got, c.want)
+		}
+	}
+}

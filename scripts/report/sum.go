@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -110,7 +111,7 @@ func printTests(out io.Writer, what string, all []record, of func(record) []test
 				fmt.Fprintf(out, "\n%s:\n", what)
 				first = false
 			}
-			fmt.Fprintf(out, "  %s\n      %s\n", t, repeat(r.Again, t))
+			fmt.Fprintf(out, "  %s\n      %s\n", t, r.repeat(t))
 		}
 	}
 }
@@ -124,13 +125,14 @@ func (t test) String() string {
 }
 
 // repeat returns the command that runs a test again.
-func repeat(again string, t test) string {
+func (r *record) repeat(t test, flags ...string) string {
+	again := strings.Join(append([]string{r.Again}, flags...), " ")
 	if t.Package == "" {
 		return again
 	}
-	dir := "./" + strings.TrimPrefix(t.Package, "./")
-	if t.Package == "." {
-		dir = "."
+	dir := "." // of the package, in its module
+	if rest := strings.TrimPrefix(t.Package+"/", path.Clean(r.In)+"/"); rest != "" && t.Package != "." {
+		dir = "./" + strings.TrimSuffix(strings.TrimPrefix(rest, "./"), "/")
 	}
 	if t.Name == "" {
 		return again + " " + dir
