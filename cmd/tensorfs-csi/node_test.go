@@ -274,7 +274,7 @@ func TestOddTargets(t *testing.T) {
 	must(t, os.Remove(fill.Name()))
 	r.mustPublish(llama(), nil, "full")
 	r.mustUnpublish("full")
-	must(t, unix.Unmount(filepath.Join(r.dir, "volumes"), 0))
+	eventually(t, "the driver has read the records", func() bool { return unix.Unmount(filepath.Join(r.dir, "volumes"), 0) == nil })
 	r.mustBeClean()
 }
 

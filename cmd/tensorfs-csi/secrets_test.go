@@ -175,7 +175,7 @@ func TestRotation(t *testing.T) {
 // A call that is over before the server is ready is made again, and finds it.
 func TestSlowHub(t *testing.T) {
 	t.Parallel()
-	r, h, model := hubRig(t)
+	r, h, model := hubRig(t, "--linger=3s") // a server that mounts between two calls stays for the second
 	open := make(chan struct{})
 	h.Break(func(_ http.ResponseWriter, q *http.Request, _ bool) bool {
 		select {

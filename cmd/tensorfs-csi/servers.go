@@ -425,11 +425,22 @@ func (f *fleet) retire(key string) {
 		switch s := f.running(key); {
 		case s != nil && s.users > 0 || f.isUsed(key):
 		case s != nil && s.isStarting(): // a call gave up waiting for it, and may come again
-			f.retire(key)
+			go f.retireStarted(s)
 		default:
 			f.stop(key)
 		}
 	})
+}
+
+// retireStarted retires a server once it is known whether it mounts.
+func (f *fleet) retireStarted(s *server) {
+	<-s.ready
+	unlock, err := f.keys.lock(context.Background(), s.key)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	f.retire(s.key)
 }
 
 // isUsed reports whether a volume is bound to a server, or about to be. What cannot be read might say so.
