@@ -23,7 +23,7 @@ func elements() {
 	}
 	pairs("addAVX2", "addAVX2 adds src to dst.", func(src Mem, dst VecVirtual) { VADDPS(src, dst, dst) })
 	pairs("subtractAVX2", "subtractAVX2 subtracts src from dst.", func(src Mem, dst VecVirtual) { VSUBPS(src, dst, dst) })
-	pairs("divideEachAVX2", "divideEachAVX2 divides dst by src where that is not 0.", func(src Mem, dst VecVirtual) {
+	pairs("divideEachAVX2", "divideEachAVX2 divides dst by src unless that is 0.", func(src Mem, dst VecVirtual) {
 		by, one, zero := inRegister(src), inRegister(floats(1)), YMM()
 		VPXOR(zero, zero, zero)
 		VCMPPS(Imm(0), by, zero, zero)

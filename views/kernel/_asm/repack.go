@@ -89,7 +89,7 @@ func exacts() {
 	exact := func(name string, bytes int, test func(y VecVirtual) VecVirtual) {
 		TEXT("exact"+name+"AVX2", NOSPLIT, "func(src *byte, blocks int) (rest int)")
 		Pragma("noescape")
-		Doc(fmt.Sprintf("exact%sAVX2 looks at blocks of %d bytes until one may hold a number that is no half; rest counts from that one.", name, bytes))
+		Doc(fmt.Sprintf("exact%sAVX2 checks blocks of %d bytes until one may hold a number that is not a half;\n// rest counts from that one.", name, bytes))
 		src, n, mask := Load(Param("src"), GP64()), Load(Param("blocks"), GP64()), GP32()
 		TESTQ(n, n)
 		JLE(LabelRef("done"))
