@@ -36,7 +36,7 @@ func (o *verifyOptions) writeList(ctx context.Context, v *verification) error {
 	}
 	defer discard()
 	found := make([]sums.Sum, len(files))
-	r := &reporter{verification: v, clear: func() {}, unfinished: "no list was written"}
+	r := &reporter{verification: v, above: func(print func()) { print() }, unfinished: "no list was written"}
 	var jobs []verifyJob
 	for _, f := range files {
 		jobs = append(jobs, r.sumJob(f, func(job int, sum sums.Sum, err error) error {

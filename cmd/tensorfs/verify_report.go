@@ -64,7 +64,7 @@ type verifyReport struct {
 // end.
 type reporter struct {
 	*verification
-	clear      func() // takes away the progress bar
+	above      func(print func()) // prints above the progress bar
 	painter    cli.Painter
 	unfinished string // what an interruption means, "" for the usual
 	digests    knownDigests
@@ -78,7 +78,7 @@ type reporter struct {
 }
 
 func (v *verification) report() *reporter {
-	r := &reporter{verification: v, clear: func() {}, painter: cli.PainterOf(v.stdout)}
+	r := &reporter{verification: v, above: func(print func()) { print() }, painter: cli.PainterOf(v.stdout)}
 	r.Findings, r.Overflows, r.Notes = []finding{}, []overflow{}, v.notes
 	for _, n := range r.Notes {
 		r.print("note: %s", tensorfs.OneLine(n))
@@ -91,8 +91,9 @@ func (r *reporter) print(format string, args ...any) {
 	if r.json || r.quiet || r.failed != nil {
 		return
 	}
-	r.clear()
-	_, r.failed = fmt.Fprintln(r.stdout, cli.Folded(r.stdout, fmt.Sprintf(format, args...)))
+	r.above(func() {
+		_, r.failed = fmt.Fprintln(r.stdout, cli.Folded(r.stdout, fmt.Sprintf(format, args...)))
+	})
 }
 
 // note adds a remark that is not a finding.
@@ -173,7 +174,7 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[b].bytes, jobs[a].bytes) })
 	bar := cli.Progress(r.stderr, "verify", total)
-	r.clear = bar.Clear
+	r.above = bar.Above
 	var bytes atomic.Int64
 	err := parallel.Each(ctx, runtime.GOMAXPROCS(0), len(order), func(ctx context.Context, i int) error {
 		job := jobs[order[i]]

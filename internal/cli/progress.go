@@ -66,14 +66,17 @@ func (b *ProgressBar) Add(n int64) {
 
 // Clear leaves an empty line, also of a ^C that the terminal has echoed there, until more
 // is added.
-func (b *ProgressBar) Clear() {
+func (b *ProgressBar) Clear() { b.Above(func() {}) }
+
+// Above clears the line and calls print, which prints lines there. The bar is drawn below them with the next Add.
+func (b *ProgressBar) Above(print func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.w == nil {
-		return
+	if b.w != nil {
+		fmt.Fprint(b.w, "\r\x1b[K")
+		b.next = time.Time{}
 	}
-	fmt.Fprint(b.w, "\r\x1b[K")
-	b.next = time.Time{}
+	print()
 }
 
 // cells is how wide the bar itself is.

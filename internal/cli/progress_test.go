@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -71,5 +72,23 @@ func TestProgressWithoutTerminal(t *testing.T) {
 	b.Clear()
 	if out.Len() > 0 {
 		t.Errorf("drawn into a buffer: %q", out.String())
+	}
+}
+
+// TestProgressAbove holds that no bar is drawn into a line that is printed above it.
+func TestProgressAbove(t *testing.T) {
+	var out bytes.Buffer
+	b := &ProgressBar{w: &out, what: "verify", total: 1 << 40, began: time.Now(), width: func() int { return 0 }}
+	added := make(chan bool)
+	b.Above(func() {
+		go func() { b.Add(1); close(added) }()
+		for range 1000 {
+			runtime.Gosched()
+		}
+		out.WriteString("a finding\n")
+	})
+	<-added
+	if !strings.HasPrefix(out.String(), "\r\x1b[Ka finding\n\r\x1b[Kverify") {
+		t.Errorf("the terminal gets %q", out.String())
 	}
 }
