@@ -8,8 +8,8 @@
 //
 // Each run adds its results to FILE. The last form reads it all and prints what failed with
 // the command that repeats it, what was skipped and why, and the slowest packages. The exit
-// status is 1 if anything failed. With the flag for it, a failed test is repeated on its own, and if
-// it passes then it is listed as unsteady instead of failed.
+// status is 1 if anything failed. With -alone, a failed test is repeated on its own, and if it passes
+// then it is listed as unsteady instead of failed; without another failure the status is 3.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	failed := flag.Bool("failed", false, "the check failed")
 	sum := flag.String("sum", "", "print what the `file` holds")
 	flag.Parse()
-	var bad bool
+	var bad, unsteady bool
 	var err error
 	switch {
 	case *sum != "":
@@ -55,15 +55,18 @@ func main() {
 			if *alone {
 				r.repeatFailed(os.Stdout, runShell)
 			}
-			bad, err = len(r.Failed) > 0, r.add(*to)
+			bad, unsteady, err = len(r.Failed) > 0, len(r.Unsteady) > 0, r.add(*to)
 		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		os.Exit(1)
 	}
-	if bad {
+	switch {
+	case bad:
 		os.Exit(1)
+	case unsteady:
+		os.Exit(3)
 	}
 }
 
