@@ -8,7 +8,7 @@
 //
 // Each run adds its results to FILE. The last form reads it all and prints what failed with
 // the command that repeats it, what was skipped and why, and the slowest packages. The exit
-// status is 1 if anything failed. With -alone, a failed test is repeated on its own, and if it passes
+// status is 1 if anything failed. With the flag for it, a failed test is repeated on its own, and if it passes
 // then it is listed as unsteady instead of failed; without another failure the status is 3.
 package main
 
