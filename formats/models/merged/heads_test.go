@@ -26,13 +26,19 @@ func tie(t *testing.T, at string) {
 			list = append(list, testmodel.SafeTensor{Name: x.Source, DType: x.DType, Shape: x.Shape, Data: testwhole.Read(t, x.Data)})
 		}
 	}
+	saveAgain(t, at, list, "tie_word_embeddings", true)
+}
+
+// saveAgain replaces the tensors of a directory, and a field of its config.json.
+func saveAgain(t *testing.T, at string, list []testmodel.SafeTensor, field string, value any) {
+	t.Helper()
 	must(t, os.WriteFile(filepath.Join(at, "model.safetensors"), testmodel.Safetensors(list, nil), 0o666))
 	path := filepath.Join(at, "config.json")
 	text, err := os.ReadFile(path)
 	must(t, err)
 	var c map[string]any
 	must(t, json.Unmarshal(text, &c))
-	c["tie_word_embeddings"] = true
+	c[field] = value
 	text, err = json.Marshal(c)
 	must(t, err)
 	must(t, os.WriteFile(path, text, 0o666))

@@ -3,7 +3,6 @@ package merged_test
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,16 +28,7 @@ func pad(t *testing.T, at string, rows int64) {
 		}
 		list = append(list, testmodel.SafeTensor{Name: x.Source, DType: x.DType, Shape: shape, Data: data})
 	}
-	must(t, os.WriteFile(filepath.Join(at, "model.safetensors"), testmodel.Safetensors(list, nil), 0o666))
-	path := filepath.Join(at, "config.json")
-	text, err := os.ReadFile(path)
-	must(t, err)
-	var c map[string]any
-	must(t, json.Unmarshal(text, &c))
-	c["vocab_size"] = rows
-	text, err = json.Marshal(c)
-	must(t, err)
-	must(t, os.WriteFile(path, text, 0o666))
+	saveAgain(t, at, list, "vocab_size", rows)
 }
 
 // TestPaddedEmbeddings: where a recipe chooses a tokenizer, the merge has a row for each token,
