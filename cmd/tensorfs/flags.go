@@ -134,9 +134,6 @@ var flagTable = []flagRow{
 	{"fetch", "repair", "", nil, "compare the files that this machine has of the model with the digests of its server, and fetch broken ones again"},
 	{"report", "output,o", "", nil, "write the page to `FILE`, or to standard output (-)"},
 	{"report", "force", "", nil, "replace a file that exists"},
-	{"verify", "manifest", "", nil, "write a list of SHA-256 digests as sha256sum does"},
-	{"verify", "check", "", nil, "compare with such a list"},
-	{"verify", "in", "", listOf(allViews), "the directories `DIR,...` of the tree to list or to compare (default: raw, or the list's)"},
 	{"diff", "all", "", nil, fmt.Sprintf("list all tensors that are not equal (default: the %d worst)", diffLines)},
 	{"diff", "tolerance", "", nil, "how far close values may be apart, as a part `T` of the greatest (default: by type)"},
 	{"cache-prune", "all", "", nil, "remove all files that are not in use"},
@@ -167,7 +164,7 @@ var flagTable = []flagRow{
 
 // exclusive are pairs of flags that contradict each other, in every command that has
 // both.
-var exclusive = [][2]string{{"offline", "remote"}, {"offline", "download"}, {"manifest", "check"}, {"manifest", "json"}, {"long", "json"}, {"all", "size"}}
+var exclusive = [][2]string{{"offline", "remote"}, {"offline", "download"}, {"long", "json"}, {"all", "size"}}
 
 // flags are a command's flags, by name, with the variables for their values, which hold the
 // defaults.

@@ -20,7 +20,6 @@ func TestFullOutput(t *testing.T) {
 		"", "--help", "help remote", "help mount", "mount --help", "version", "--version", "status", "status --json", "info --architectures", "completion bash",
 		"info " + q8, "info --json " + q8, "ls " + q8, "ls -l " + q8, "cat " + q8 + " config.json", "cat " + q8 + " raw/output_norm.weight", "verify " + q8, "verify --json " + q8,
 		"stat " + q8, "stat --json " + q8, "diff " + q8 + " " + dir, "list " + filepath.Dir(q8), "list --json " + filepath.Dir(q8), "cache list --cache " + t.TempDir(),
-		"verify --manifest " + q8,
 	} {
 		var stderr bytes.Buffer
 		code := run(strings.Fields(line), full, &stderr)

@@ -68,7 +68,7 @@ func TestServe(t *testing.T) {
 	states := ownStates(t)
 	c, at := servedNFS(t, q8)
 	port, token := at.Query().Get("nfsport"), at.Path[1:]
-	want := catOf(t, q8, "config.json")
+	want := succeeds(t, "cat", q8, "config.json")
 	for range 3 {
 		client := dialNFS(t, port)
 		client.UID = 12345
@@ -205,7 +205,7 @@ func openNFS(t *testing.T, s *nfsstate.State) *reader {
 
 func (r *reader) check(t *testing.T) {
 	t.Helper()
-	want := catOf(t, q8, readPath)
+	want := succeeds(t, "cat", q8, readPath)
 	if got, err := r.ReadAll(r.file, 1000); err != nil || string(got) != want {
 		t.Errorf("%d bytes, %v; want %d", len(got), err, len(want))
 	}

@@ -104,7 +104,6 @@ func TestVerifiedBeforeSuccess(t *testing.T) {
 		{"the file without a cache", []string{"cat", "--cache-size", "0", "hf:acme/m", "source/m.gguf"}, says, string(good[len(good)-8:])},
 		{"all of its tensors", []string{"stat", "hf:acme/m"}, says, "\n"},
 		{"compare it", []string{"diff", "hf:acme/m", "hf:acme/m"}, says, ""},
-		{"list its digests", []string{"verify", "--manifest=-", "hf:acme/m"}, says, "\n"},
 		{"export a tensor", []string{"export", "hf:acme/m", "DIR", "raw/layers.2.ffn.up.weight"}, "", " MiB here)\n"},
 		{"export all tensors", []string{"export", "hf:acme/m", "DIR", "raw"}, says, " MiB\n"},
 		{"export the model", []string{"export", "hf:acme/m", "DIR", "gguf"}, says, " MiB\n"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -104,7 +105,7 @@ func safeBase(name string) string {
 
 // writeWhole writes a file that is either all there or as it was. One that was there keeps who may read it.
 func writeWhole(name string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(beside(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(name), ".tensorfs-"+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		dir := filepath.Dir(name)
 		if errors.Is(err, iofs.ErrNotExist) && !isPath(dir) {

@@ -14,89 +14,34 @@ import (
 
 type verifyOptions struct {
 	modelFlags
-	json            bool
-	manifest, check optionalFile
-	in              wordList
+	json bool
 }
 
 func (s system) verify() *cobra.Command {
 	o := &verifyOptions{}
-	c := s.command("verify", o.arguments, flags{"json": &o.json, "manifest": &o.manifest, "check": &o.check, "in": &o.in}, o.run)
+	c := s.command("verify", between(1, maxModels), flags{"json": &o.json}, o.run)
 	o.add(s, c)
 	return c
 }
 
-// optionalFile is the value of a flag that names a file, or, where nothing else
-// follows it on the command line, the model.
-type optionalFile struct{ file, model string }
-
-// String returns the file.
-func (f *optionalFile) String() string { return f.file }
-
-// Type names the value in help texts.
-func (f *optionalFile) Type() string { return "FILE" }
-
-// Set takes the file. An option in its place means that it was forgotten.
-func (f *optionalFile) Set(s string) error {
-	switch {
-	case s == "":
-		return errors.New("the name is empty")
-	case len(s) > 1 && s[0] == '-':
-		return fmt.Errorf("want a FILE and not an option; write ./%s if the file has that name", s)
-	}
-	f.file = s
-	return nil
-}
-
-// arguments takes "--manifest MODEL" for a list on standard output: pflag has taken
-// the model for the file then.
-func (o *verifyOptions) arguments(_ *cobra.Command, args []string) error {
-	if o.manifest.file != "" && len(args) == 0 {
-		o.manifest = optionalFile{file: "-", model: o.manifest.file}
-		args = []string{o.manifest.model}
-	}
-	switch list := o.manifest.file != "" || o.check.file != ""; {
-	case o.check.file != "" && len(args) == 0:
-		return errors.New("--check takes a FILE before the MODEL")
-	case list && len(args) > 1:
-		return errors.New("too many arguments: --manifest and --check are for one model")
-	case len(args) == 0 || len(args) > maxModels:
-		return between(1, maxModels)(nil, args)
-	case o.in != nil && !list:
-		return errors.New("--in says what a list is of; add --manifest or --check")
-	}
-	return nil
-}
-
 func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
-	if o.manifest.file == "" && o.check.file == "" {
-		list, notes, several, err := o.targets(args)
-		if err != nil {
-			return err
-		}
-		if several {
-			ctx, stop := interruptible(cmd.Context())
-			defer stop()
-			return o.several(ctx, cmd, list, notes)
-		}
+	list, notes, several, err := o.targets(args)
+	if err != nil {
+		return err
 	}
-	model := append(args, o.manifest.model)[0]
-	work := o.values
-	switch {
-	case o.manifest.file != "":
-		work = o.writeList
-	case o.check.file != "":
-		work = o.checkList
+	if several {
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		return o.several(ctx, cmd, list, notes)
 	}
-	t, notes, err := o.openNoting(model)
+	t, notes, err := o.openNoting(args[0])
 	if err != nil {
 		return err
 	}
 	defer t.Model.Close()
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	v := &verification{tree: t, model: model, notes: notes, stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), json: o.json}
-	return work(ctx, v)
+	return o.values(ctx, &verification{tree: t, model: args[0], notes: notes, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), json: o.json})
 }
 
 // verification is one run of the command.
@@ -104,7 +49,6 @@ type verification struct {
 	tree           *tree.Tree
 	model          string // as it was asked for
 	notes          []string
-	stdin          io.Reader
 	stdout, stderr io.Writer
 	json           bool
 	quiet          bool // lines are kept for the end

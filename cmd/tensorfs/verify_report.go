@@ -20,7 +20,6 @@ import (
 
 // finding is one defect.
 type finding struct {
-	Path    string `json:"path,omitempty"` // of the tree
 	File    string `json:"file,omitempty"` // of the model
 	Tensor  string `json:"tensor,omitempty"`
 	Kind    string `json:"kind"`
@@ -30,15 +29,11 @@ type finding struct {
 
 // The kinds of findings.
 const (
-	kindDigest    = "digest"    // a file contradicts its store
-	kindValues    = "values"    // numbers are NaN or infinite
-	kindZeros     = "zeros"     // a weight is 0 throughout
-	kindHole      = "hole"      // a file has space under tensors that was never written
-	kindUnread    = "unread"    // bytes cannot be read, or changed while reading
-	kindDifferent = "different" // a file of the tree contradicts the list
-	kindMissing   = "missing"   // the list has what the model has not
-	kindUnlisted  = "unlisted"  // the model has what the list has not
-	kindList      = "list"      // a line of the list makes no sense
+	kindDigest = "digest" // a file contradicts its store
+	kindValues = "values" // numbers are NaN or infinite
+	kindZeros  = "zeros"  // a weight is 0 throughout
+	kindHole   = "hole"   // a file has space under tensors that was never written
+	kindUnread = "unread" // bytes cannot be read, or changed while reading
 )
 
 // overflow is a tensor with finite numbers that are infinite in f16/.
@@ -64,10 +59,9 @@ type verifyReport struct {
 // end.
 type reporter struct {
 	*verification
-	above      func(print func()) // prints above the progress bar
-	painter    cli.Painter
-	unfinished string // what an interruption means, "" for the usual
-	digests    knownDigests
+	above   func(print func()) // prints above the progress bar
+	painter cli.Painter
+	digests knownDigests
 
 	zerosInside bool // all tensors of zeros lie before others in their files
 
@@ -109,7 +103,7 @@ func (r *reporter) find(f finding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Findings = append(r.Findings, f)
-	where := cmp.Or(f.Tensor, f.File, f.Path)
+	where := cmp.Or(f.Tensor, f.File)
 	if where != "" {
 		where = r.painter.Paint(cli.Bad, tensorfs.Printable(where)) + ": "
 	}
@@ -210,7 +204,7 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 			return err
 		}
 	}
-	said := cmp.Or(r.unfinished, "nothing found so far")
+	said := "nothing found so far"
 	if n := len(r.Findings); n > 0 {
 		said = plural(n, "finding") + " so far, listed on standard output"
 	}
@@ -251,10 +245,6 @@ var advices = []struct{ kind, advice string }{
 	{kindZeros, "the file may have been reserved and not filled, as by a download that has ended early: fetch it again, or compare its digest with the one that the publisher states"},
 	{kindZerosInside, "what follows these weights in the file is there, so it was not left unfilled: compare its digest with the one that the publisher states"},
 	{kindUnread, "see to it that the files can be read and that nothing writes to them, and verify again"},
-	{kindList, "the list is damaged or of another model: fetch it again"},
-	{kindDifferent, "the model is not the one that the list was made of, or it is damaged: fetch it again if the list is right"},
-	{kindMissing, "the list is of another model, or of this one before it changed"},
-	{kindUnlisted, "the list is of another model, or of this one before it changed"},
 }
 
 // advice is what to do about the findings.

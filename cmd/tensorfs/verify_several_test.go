@@ -52,7 +52,6 @@ func TestVerifySeveral(t *testing.T) {
 	}
 	t.Setenv("HF_HUB_CACHE", path("nowhere"))
 	failsWith(t, 1, []string{"verify", "hf:"}, "there is no Hugging Face cache")
-	failsWith(t, 2, []string{"verify", "--manifest", "x", q8, q8}, "--manifest and --check are for one model")
 }
 
 // TestVerifyZerosInside holds that zeros before other numbers are not taken for space that a download left.

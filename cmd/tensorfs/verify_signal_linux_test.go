@@ -114,27 +114,6 @@ func TestVerifyTerminated(t *testing.T) {
 	}
 }
 
-// An interrupted list is none.
-func TestManifestInterrupted(t *testing.T) {
-	needSignal(t, syscall.SIGINT)
-	t.Setenv(asProgram, "1")
-	model, dir := endless(t), t.TempDir()
-	path := filepath.Join(dir, "list")
-	must(t, os.WriteFile(path, []byte("# old\n"), 0o600))
-	c := program(t, "verify", "--manifest", path, model)
-	var out, stderr bytes.Buffer
-	c.Stdout, c.Stderr = &out, &stderr
-	must(t, c.Start())
-	busy(t, c, model)
-	must(t, c.Process.Signal(syscall.SIGINT))
-	err := c.Wait()
-	entries, derr := os.ReadDir(dir)
-	must(t, derr)
-	if c.ProcessState.ExitCode() != 1 || out.Len() > 0 || !strings.Contains(stderr.String(), " of 4096 digests, ") || !strings.Contains(stderr.String(), "no list was written") || len(entries) != 1 || contentOf(t, path) != "# old\n" {
-		t.Errorf("%v, %q, %q, %v", err, out.String(), stderr.String(), entries)
-	}
-}
-
 // pressCtrlC runs a program on a terminal until it has shown what is waited for, presses
 // Ctrl-C there, and returns all that the terminal has shown when the program has ended.
 func pressCtrlC(t *testing.T, c *exec.Cmd, terminal, inside *os.File, when func(seen string) bool) (string, error) {

@@ -11,8 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
-// valueJobs are what verify reads without a list: files whose digests are known,
-// and all tensors.
+// valueJobs are what verify reads: files whose digests are known, and all tensors.
 func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 	var jobs []verifyJob
 	r.digests = knownDigests{}

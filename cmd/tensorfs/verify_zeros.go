@@ -210,7 +210,7 @@ func overlap(holes [][2]int64, from, to int64) (n int64) {
 }
 
 // nothingCompared is noted if no file of weights has a digest.
-const nothingCompared = "nothing was compared, because no digest of these files is known: verify hf:ORG/NAME/FILE compares with the Hub's, and verify --check FILE with a list that verify --manifest or sha256sum has made of a good copy"
+const nothingCompared = "nothing was compared, because no digest of these files is known: verify hf:ORG/NAME/FILE compares with the Hub's, and sha256sum -c in a mount with a list that sha256sum made in a mount of a good copy"
 
 // noteUncompared notes that only the numbers were checked.
 func (r *reporter) noteUncompared(m *tensorfs.Model) {

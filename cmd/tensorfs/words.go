@@ -97,6 +97,7 @@ var theirWays = []struct{ command, flags, advice string }{
 	{"fetch", "include exclude allow-patterns", "a part of a repository is named after it: hf:ORG/NAME:Q4_K_M or hf:ORG/NAME/FILE"},
 	{"fetch", "local-dir local_dir d output-dir", "what is fetched is in the caches; tensorfs export MODEL DIR hf writes a directory of it"},
 	{"ls", "R r recursive", "leave it out: ls lists all that is below"},
+	{"verify", "manifest check in", "in a mount, sha256sum writes and checks lists of digests: cd MOUNTPOINT && sha256sum raw/* > LIST, and sha256sum -c LIST"},
 	{"", "revision branch", "it is a part of the name: hf:ORG/NAME@REVISION"},
 	{"", "token hf-token", "tokens come from HF_TOKEN or hf auth login, where no list of processes shows them"},
 	{"", "repo-type", "leave it out: models are what is read"},

@@ -67,7 +67,6 @@ var rules = map[string]rule{
 	"internal/fewfiles":                  {"", "", "it has to be initialised before everything that opens a file"},
 	"internal/sizes":                     {"", "", "it reads what people write, for whatever has a size"},
 	"internal/cli":                       {"root internal/conceal", "", "it prints for all commands, and knows no command and no model"},
-	"internal/sums":                      {"", "", "it reads and writes lines, whatever their digests are of"},
 	"internal/deps":                      {"", "", "it looks at all packages from outside"},
 	"views/kernel":                       {"", "", "decoders know bytes alone, so that they can be tested and replaced block by block"},
 	"formats/names":                      {"", "", "names are facts about other projects; they hold whatever this module does"},

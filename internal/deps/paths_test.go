@@ -89,11 +89,6 @@ var pathUses = map[string]struct {
 	"cmd/tensorfs/secrets.go os.OpenFile":                 {1, "the pipe of the one who starts the server"},
 	"cmd/tensorfs/umount.go os.ReadFile":                  {1, systemFile},
 	"cmd/tensorfs/usage.go os.Open":                       {1, systemFile},
-	"cmd/tensorfs/verify_file.go filepath.EvalSymlinks":   {1, ownOutput},
-	"cmd/tensorfs/verify_file.go os.Open":                 {1, ownOutput},
-	"cmd/tensorfs/verify_file.go os.OpenFile":             {1, ownOutput},
-	"cmd/tensorfs/verify_file.go os.Stat":                 {1, ownOutput},
-	"cmd/tensorfs/verify_list.go os.Open":                 {1, ownFile},
 
 	"formats/library/forms.go source.ReadRegular": {2, listing},
 	"formats/library/library.go os.Stat":          {1, listing},
