@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ type served interface {
 	Logger() *slog.Logger
 }
 
-// backends are the ways to mount the tree of a model.
+// backends are the ways to serve the tree of a model. Only macOS mounts what the second one serves.
 var backends = map[string]func(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served, error){
 	mounts.BackendFUSE: mountFUSE,
 	mounts.BackendNFS:  mountNFS,
@@ -61,6 +62,9 @@ func (o *mountOptions) checkBackend(extra []string) error {
 	if o.backend == mounts.BackendFUSE {
 		return nil
 	}
+	if nfsClients[runtime.GOOS] == nil {
+		return cli.UsageError{Err: fmt.Errorf("--backend %s is for macOS; leave it out: FUSE mounts here, for any user, and tensorfs serve MODEL serves NFS without a mount", o.backend)}
+	}
 	what := ""
 	if len(extra) > 0 {
 		what = "-o " + strings.Join(extra, ",") + ":"
@@ -70,9 +74,6 @@ func (o *mountOptions) checkBackend(extra []string) error {
 			what = "--" + f.Name + " is"
 		}
 	})
-	if o.takeover != "" && o.takeover != bySystemd { // a service reports that for every model
-		what = "--takeover is"
-	}
 	if what != "" {
 		return cli.UsageError{Err: fmt.Errorf("%s for --backend fuse alone, and this is %s", what, o.backend)}
 	}

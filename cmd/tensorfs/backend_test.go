@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -11,50 +13,23 @@ import (
 
 func TestNFSCommand(t *testing.T) {
 	const token = "00112233445566778899aabbccddeeff"
-	for goos, want := range map[string]string{
-		"darwin": "/sbin/mount_nfs -o rdonly,nosuid,nodev,noexec,nobrowse,vers=3,tcp,rsize=1048576,readahead=16,dsize=65536,rdirplus,locallocks,actimeo=3600,soft,intr,timeo=100,retrans=3,deadtimeout=60,noresvport,port=2050,mountport=2050 127.0.0.1:/" + token + " /m",
-		"linux":  "mount -t nfs -o ro,nosuid,nodev,noexec,vers=3,tcp,mountproto=tcp,rsize=1048576,nolock,actimeo=3600,soft,timeo=100,retrans=3,noresvport,port=2050,mountport=2050 127.0.0.1:/" + token + " /m",
-	} {
-		programs, args, err := nfsCommand(goos, 2050, token, "/m")
-		if err != nil || len(programs) == 0 {
-			t.Fatalf("%s: %v %v", goos, programs, err)
-		}
-		if got := programs[0] + " " + strings.Join(args, " "); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", goos, got, want)
-		}
-	}
-	if _, _, err := nfsCommand("plan9", 2050, token, "/m"); err == nil || !strings.Contains(err.Error(), "tensorfs serve") {
-		t.Errorf("%v", err)
+	program, args := nfsClients["darwin"].command(2050, token, "/m")
+	const want = "/sbin/mount_nfs -o rdonly,nosuid,nodev,noexec,nobrowse,vers=3,tcp,rsize=1048576,readahead=16,dsize=65536,rdirplus,locallocks,actimeo=3600,soft,intr,timeo=100,retrans=3,deadtimeout=60,noresvport,port=2050,mountport=2050 127.0.0.1:/" + token + " /m"
+	if got := program + " " + strings.Join(args, " "); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 
-func TestMayMountNFS(t *testing.T) {
-	for _, test := range []struct {
-		goos string
-		uid  int
-		may  bool
-	}{{"linux", 0, true}, {"linux", 1000, false}, {"darwin", 501, true}, {"darwin", 0, true}} {
-		if err := mayMountNFS(test.goos, test.uid); (err == nil) != test.may {
-			t.Errorf("%s, user %d: %v", test.goos, test.uid, err)
-		}
+// Linux mounts by FUSE: --backend nfs is answered with what to use.
+func TestBackendOfLinux(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux refuses NFS")
 	}
-}
-
-func TestNFSAdvice(t *testing.T) {
-	for _, test := range []struct {
-		goos           string
-		kernel, helper bool
-		said, want     string
-	}{
-		{"linux", false, false, "", "modprobe nfs"},
-		{"linux", false, true, "", "modprobe nfs"},
-		{"linux", true, false, "", "nfs-common"},
-		{"linux", true, true, "", "--backend fuse"},
-		{"linux", true, true, "mount.nfs: Failed to find 'tcp' protocol", "netbase"}, // in a minimal Debian
-		{"darwin", true, false, "", "macFUSE"},
-	} {
-		if got := nfsAdvice(test.goos, test.kernel, test.helper, test.said); !strings.Contains(got, test.want) {
-			t.Errorf("%+v: %q", test, got)
+	for _, args := range [][]string{{"--backend", "nfs"}, {"-o", "backend=nfs"}} {
+		dir := filepath.Join(t.TempDir(), "m")
+		failsWith(t, cli.ExitUsage, slices.Concat([]string{"mount"}, args, []string{q8, dir}), "--backend nfs is for macOS; leave it out")
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%q made the directory", args)
 		}
 	}
 }
@@ -70,6 +45,10 @@ func TestBackends(t *testing.T) {
 	}
 	if len(backendNames) != len(backends) {
 		t.Errorf("%d names of %d backends", len(backendNames), len(backends))
+	}
+	if nfsClients[runtime.GOOS] == nil {
+		nfsClients[runtime.GOOS] = nfsClients["darwin"]
+		defer delete(nfsClients, runtime.GOOS)
 	}
 	folder, err := filepath.Abs(ggufDir)
 	if err != nil {

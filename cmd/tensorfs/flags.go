@@ -73,7 +73,7 @@ var flagTable = []flagRow{
 	{"", "plain-http", "option remote", nil, "allow http:// to public addresses, which protects nothing"},
 
 	// of mount, and some of serve
-	{"", "backend", markOption, oneOf(backendNames), "how the system reads the mount: fuse, or nfs without an extension of the kernel"},
+	{"", "backend", "darwin option", oneOf(backendNames), "how the system reads the mount: fuse, or nfs without an extension of the kernel"},
 	{"", "foreground,f", "", nil, "serve in this process until unmounted"},
 	{"", "option,o", "linux", completeOptions, "mount `OPTIONS` as in fstab, separated by commas"},
 	{"", "option,o", "darwin", completeOptions, "mount `OPTIONS`, separated by commas"},

@@ -12,7 +12,6 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/keep"
-	"github.com/tensorfs/tensorfs/internal/mounts"
 )
 
 // run keeps mounts until a signal ends it.
@@ -48,7 +47,7 @@ func (o *mountOptions) warnUnkept(stderr io.Writer) {
 // keeper returns the keeper of the mount; may be nil.
 func (o *mountOptions) keeper(mountpoint string) (fs.Keeper, error) {
 	switch {
-	case o.takeover == "", o.backend != mounts.BackendFUSE:
+	case o.takeover == "":
 		return nil, nil
 	case o.takeover == bySystemd:
 		s, err := keep.NewSystemd()

@@ -480,7 +480,6 @@ func TestTakeoverRefused(t *testing.T) {
 	}{
 		{[]string{"mount", "-f", "--takeover", k.socket, q8, dir}, 1, "serves this mount"},
 		{[]string{"mount", "-f", "--takeover", k.socket, ggufDir, t.TempDir()}, 2, "this is a library"},
-		{[]string{"mount", "-f", "--backend", "nfs", "--takeover", k.socket, q8, t.TempDir()}, 2, "--backend fuse alone"},
 		{[]string{"mount", "-f", "--takeover", "systemd", q8, t.TempDir()}, 1, "NOTIFY_SOCKET"},
 		{[]string{"keep"}, 2, "--socket"},
 		{[]string{"keep", "--socket", k.socket}, 1, "a keeper listens there already"},

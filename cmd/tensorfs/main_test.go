@@ -40,6 +40,17 @@ const asReader = "TENSORFS_TEST_READ"
 // machines.
 const asDeaf = "TENSORFS_TEST_DEAF"
 
+// withNFSClient makes the program mount by NFS on Linux, whose client is the nearest to that of macOS that tests have.
+const withNFSClient = "TENSORFS_TEST_NFS_CLIENT"
+
+// linuxClient mounts with mount(8).
+var linuxClient = &nfsClient{
+	program: "mount",
+	args:    []string{"-t", "nfs"},
+	options: []string{"ro", "nosuid", "nodev", "noexec", "vers=3", "tcp", "mountproto=tcp",
+		"rsize=1048576", "nolock", "actimeo=3600", "soft", "timeo=100", "retrans=3", "noresvport"},
+}
+
 // asListener makes it print the datagrams that come to a socket at this path.
 const asListener = "TENSORFS_TEST_LISTEN"
 
@@ -75,6 +86,9 @@ func TestMain(m *testing.M) {
 		deafMain()
 	}
 	if os.Getenv(asProgram) != "" {
+		if os.Getenv(withNFSClient) != "" {
+			nfsClients["linux"] = linuxClient
+		}
 		main()
 	}
 	startAgain = nil
@@ -220,7 +234,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"mount", "--no-mkdir", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
 		{[]string{"mount", "-o", "no_mkdir", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
 		{[]string{"mount", noModel, t.TempDir()}, 1, "no such file"},
-		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 2, `unknown mount option "nonsense"; known are allow_other, as=, backend=, cache=, `},
+		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 2, `unknown mount option "nonsense"; known are allow_other, as=, cache=, `},
 		{[]string{"mount", "-o", "no-mkdir", q8, t.TempDir()}, 2, `unknown mount option "no-mkdir"; did you mean no_mkdir?`},
 		{[]string{"mount", "-o", "ro,allow-other", q8, t.TempDir()}, 2, `unknown mount option "allow-other"; did you mean allow_other?`},
 		{[]string{"mount", "-o", "gguf-type=Q4_0", q8, t.TempDir()}, 2, `unknown mount option "gguf-type=Q4_0"; did you mean gguf_type=?`},

@@ -28,70 +28,37 @@ import (
 
 // nfsClient is how a system mounts a directory of an NFS server.
 type nfsClient struct {
-	programs []string // the first that is there is run
-	args     []string // before the options
-	options  []string // beside the port
-	root     bool     // takes root
+	program string
+	args    []string // before the options
+	options []string // and the port
 }
 
-// nfsClients are the systems that can. What the options have in common: nothing may be
-// run or written, and a server that is gone gives errors instead of waiting for ever.
-// Its locks are the client's own, and as nothing changes, what it knows it may keep.
-var nfsClients = map[string]nfsClient{
+// nfsClients are the systems whose mounts are by NFS; Linux has FUSE, which needs neither root nor a module. The
+// options forbid to run or write anything, and let reads fail when the server is gone. Locks are the client's own,
+// and as nothing changes, it may keep what it knows.
+var nfsClients = map[string]*nfsClient{
 	"darwin": {
-		programs: []string{"/sbin/mount_nfs"},
+		program: "/sbin/mount_nfs",
 		options: []string{"rdonly", "nosuid", "nodev", "noexec", "nobrowse", "vers=3", "tcp",
 			"rsize=1048576", "readahead=16", "dsize=65536", "rdirplus", "locallocks", "actimeo=3600",
 			"soft", "intr", "timeo=100", "retrans=3", "deadtimeout=60", "noresvport"},
-	},
-	"linux": {
-		programs: []string{"mount", "/bin/mount", "/usr/bin/mount"},
-		args:     []string{"-t", "nfs"},
-		options: []string{"ro", "nosuid", "nodev", "noexec", "vers=3", "tcp", "mountproto=tcp",
-			"rsize=1048576", "nolock", "actimeo=3600", "soft", "timeo=100", "retrans=3", "noresvport"},
-		root: true,
 	},
 }
 
 // nfsMountTime is how long such a program may take.
 const nfsMountTime = 30 * time.Second
 
-// nfsCommand returns the program of a system that mounts what a server on this machine
-// has, and its arguments.
-func nfsCommand(goos string, port int, token, dir string) (programs, args []string, err error) {
-	c, ok := nfsClients[goos]
-	if !ok {
-		return nil, nil, fmt.Errorf("it is not known how %s mounts NFS; tensorfs serve MODEL serves it to programs", goos)
-	}
+// command returns the program that mounts what a server on this machine has, and its arguments.
+func (c *nfsClient) command(port int, token, dir string) (program string, args []string) {
 	p := strconv.Itoa(port)
 	options := slices.Concat(c.options, []string{"port=" + p, "mountport=" + p})
-	return c.programs, slices.Concat(c.args, []string{"-o", strings.Join(options, ","), nfsstate.Source(token), dir}), nil
-}
-
-// mayMountNFS returns an error where a user cannot mount NFS.
-func mayMountNFS(goos string, uid int) error {
-	if nfsClients[goos].root && uid != 0 {
-		return errors.New("only root can mount NFS here; --backend fuse mounts for any user, and tensorfs serve MODEL serves to programs that speak NFS themselves")
-	}
-	return nil
+	return c.program, slices.Concat(c.args, []string{"-o", strings.Join(options, ","), nfsstate.Source(token), dir})
 }
 
 // runNFSMount mounts and serves until ctx ends. An error is one line with what is wrong and
 // what to do.
 func runNFSMount(ctx context.Context, port int, token, dir string) error {
-	programs, args, err := nfsCommand(runtime.GOOS, port, token, dir)
-	if err != nil {
-		return err
-	}
-	program := ""
-	for _, name := range programs {
-		if program, err = exec.LookPath(name); err == nil {
-			break
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("no program to mount NFS with: %w", err)
-	}
+	program, args := nfsClients[runtime.GOOS].command(port, token, dir)
 	c := exec.CommandContext(ctx, program, args...)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -100,7 +67,7 @@ func runNFSMount(ctx context.Context, port int, token, dir string) error {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
-	err = c.Run()
+	err := c.Run()
 	switch {
 	case err == nil:
 		return nil
@@ -111,36 +78,7 @@ func runNFSMount(ctx context.Context, port int, token, dir string) error {
 	if said = strings.ReplaceAll(said, token, "..."); said == "" {
 		said = fmt.Sprintf("%s: %v", program, err)
 	}
-	return errors.New(said + nfsAdvice(runtime.GOOS, hasNFSKernel(), hasNFSHelper(), said))
-}
-
-// nfsAdvice is what to do about a failed mount, from the system's message.
-func nfsAdvice(goos string, kernel, helper bool, said string) string {
-	switch {
-	case goos != "linux":
-		return "; --backend fuse takes macFUSE, and tensorfs serve and export do without a mount"
-	case !kernel:
-		return "; this kernel has no NFS client: load its module as root (modprobe nfs) or use --backend fuse; a container uses the kernel of its host"
-	case !helper:
-		return "; install mount.nfs (package nfs-common, or nfs-utils), or use --backend fuse"
-	case strings.Contains(said, "protocol"):
-		return "; install /etc/protocols (package netbase), or use --backend fuse"
-	}
-	return "; --backend fuse and tensorfs serve do without it"
-}
-
-// hasNFSKernel reports whether Linux has an NFS client, after it was asked for one.
-func hasNFSKernel() bool {
-	types, err := os.ReadFile("/proc/filesystems")
-	return err != nil || bytes.Contains(types, []byte("\tnfs\n"))
-}
-
-// hasNFSHelper reports whether there is the program that mount(8) needs.
-func hasNFSHelper() bool {
-	return slices.ContainsFunc([]string{"/sbin/mount.nfs", "/usr/sbin/mount.nfs"}, func(path string) bool {
-		_, err := os.Stat(path)
-		return err == nil
-	})
+	return errors.New(said + "; --backend fuse takes macFUSE, and tensorfs serve and export do without a mount")
 }
 
 // nfsServed is a tree that is served over NFS.
@@ -165,9 +103,6 @@ func (s *nfsServed) url() string {
 // nothing at "". A mount whose server was killed is taken over if the tree is the same:
 // then its users go on.
 func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served, error) {
-	if err := mayMountNFS(runtime.GOOS, os.Geteuid()); at != "" && err != nil {
-		return nil, err
-	}
 	if err := mounts.CleanStates(); err != nil {
 		return nil, err
 	}

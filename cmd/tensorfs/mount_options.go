@@ -126,7 +126,7 @@ func optionUsage(f *pflag.Flag) string {
 func optionNames(set *pflag.FlagSet) []string {
 	names := append(mounts.OptionNames(), envOption+"NAME=")
 	set.VisitAll(func(f *pflag.Flag) {
-		if marked(f, markOption) {
+		if marked(f, markOption) && !marked(f, markElsewhere) {
 			names = append(names, optionName(f))
 		}
 	})

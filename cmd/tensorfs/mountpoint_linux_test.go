@@ -96,6 +96,7 @@ func TestMountpointIsEmpty(t *testing.T) {
 		"mount.tensorfs": func(dir string) (int, string, string) { return helper(model, dir, "-o", "ro,nofail") },
 	}
 	if os.Geteuid() == 0 {
+		mountsNFS(t)
 		forms["nfs"] = func(dir string) (int, string, string) { return command("mount", "--backend", "nfs", model, dir) }
 	}
 	for name, mount := range forms {

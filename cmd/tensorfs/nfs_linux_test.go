@@ -126,6 +126,15 @@ const systemMount = `#!/bin/sh
 exec %s -t tmpfs -o ro "$5" "$6"
 `
 
+// mountsNFS lets a test and its programs mount by NFS.
+func mountsNFS(t *testing.T) {
+	t.Helper()
+	t.Setenv(asProgram, "1")
+	t.Setenv(withNFSClient, "1")
+	nfsClients["linux"] = linuxClient
+	t.Cleanup(func() { delete(nfsClients, "linux") })
+}
+
 // withMount puts a program in the place of mount(8), and returns where states are.
 func withMount(t *testing.T, script string) string {
 	t.Helper()
@@ -143,7 +152,7 @@ func withMount(t *testing.T, script string) string {
 	bin := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(bin, "mount"), []byte(script), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	t.Setenv(asProgram, "1")
+	mountsNFS(t)
 	return ownStates(t)
 }
 
@@ -431,10 +440,12 @@ func TestNFSKernel(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("NOT TESTED: only root can mount NFS")
 	}
-	if !hasNFSKernel() || !hasNFSHelper() {
+	types, err := os.ReadFile("/proc/filesystems")
+	must(t, err)
+	if _, err := exec.LookPath("mount.nfs"); err != nil || !bytes.Contains(types, []byte("\tnfs\n")) {
 		t.Skip("NOT TESTED: this kernel has no NFS client, or there is no mount.nfs")
 	}
-	t.Setenv(asProgram, "1")
+	mountsNFS(t)
 	ownStates(t)
 	for _, model := range allModels(t) {
 		dir := t.TempDir()

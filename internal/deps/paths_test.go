@@ -82,8 +82,6 @@ var pathUses = map[string]struct {
 	"cmd/tensorfs/keep.go os.Stat":                        {1, "only the size and the time of --imatrix are read, which tell one tree from another"},
 	"cmd/tensorfs/log.go os.OpenFile":                     {1, ownOutput},
 	"cmd/tensorfs/mount_library.go filepath.EvalSymlinks": {1, "it compares two paths that the user names"},
-	"cmd/tensorfs/mount_nfs.go os.ReadFile":               {1, systemFile},
-	"cmd/tensorfs/mount_nfs.go os.Stat":                   {1, systemFile},
 	"cmd/tensorfs/report.go os.OpenFile":                  {1, ownOutput},
 	"cmd/tensorfs/report.go os.Stat":                      {1, ownOutput},
 	"cmd/tensorfs/secrets.go os.OpenFile":                 {1, "the pipe of the one who starts the server"},
