@@ -2,32 +2,14 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
-	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
-	"github.com/tensorfs/tensorfs/views/tree"
 )
-
-// served is a tree that is served until it is unmounted.
-type served interface {
-	Wait()
-	Done() <-chan struct{}
-	Unmount() error
-	UnmountLazy() error
-	Logger() *slog.Logger
-}
-
-// backends are the ways to serve the tree of a model. Only macOS mounts what the second one serves.
-var backends = map[string]func(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served, error){
-	mounts.BackendFUSE: mountFUSE,
-	mounts.BackendNFS:  mountNFS,
-}
 
 // backendNames are the values of --backend.
 var backendNames = []string{mounts.BackendFUSE, mounts.BackendNFS}
@@ -41,29 +23,17 @@ func defaultBackend(goos string) string {
 	return mounts.BackendFUSE
 }
 
-func mountFUSE(_ *mountOptions, t *tree.Tree, at string, opts fs.Options) (served, error) {
-	return servedBy(fs.Mount(t.Root, at, opts))
-}
-
-// servedBy keeps a nil server from being one.
-func servedBy(s *fs.Server, err error) (served, error) {
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
 // checkBackend refuses what the backend does not have. extra are the options of -o that
 // change something and are no flags.
 func (o *mountOptions) checkBackend(extra []string) error {
-	if !slices.Contains(backendNames, o.backend) {
-		return cli.UsageError{Err: fmt.Errorf("--backend %s: want %s", o.backend, strings.Join(backendNames, " or "))}
+	if !slices.Contains(backendNames, o.spec.Backend) {
+		return cli.UsageError{Err: fmt.Errorf("--backend %s: want %s", o.spec.Backend, strings.Join(backendNames, " or "))}
 	}
-	if o.backend == mounts.BackendFUSE {
+	if o.spec.Backend == mounts.BackendFUSE {
 		return nil
 	}
 	if nfsClients[runtime.GOOS] == nil {
-		return cli.UsageError{Err: fmt.Errorf("--backend %s is for macOS; leave it out: FUSE mounts here, for any user, and tensorfs serve MODEL serves NFS without a mount", o.backend)}
+		return cli.UsageError{Err: fmt.Errorf("--backend %s is for macOS; leave it out: FUSE mounts here, for any user, and tensorfs serve MODEL serves NFS without a mount", o.spec.Backend)}
 	}
 	what := ""
 	if len(extra) > 0 {
@@ -75,7 +45,7 @@ func (o *mountOptions) checkBackend(extra []string) error {
 		}
 	})
 	if what != "" {
-		return cli.UsageError{Err: fmt.Errorf("%s for --backend fuse alone, and this is %s", what, o.backend)}
+		return cli.UsageError{Err: fmt.Errorf("%s for --backend fuse alone, and this is %s", what, o.spec.Backend)}
 	}
 	return nil
 }

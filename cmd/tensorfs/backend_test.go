@@ -39,12 +39,12 @@ func TestBackends(t *testing.T) {
 		t.Error("another backend is the default")
 	}
 	for _, name := range backendNames {
-		if backends[name] == nil {
+		if Backends[name] == nil {
 			t.Errorf("%s is not there", name)
 		}
 	}
-	if len(backendNames) != len(backends) {
-		t.Errorf("%d names of %d backends", len(backendNames), len(backends))
+	if len(backendNames) != len(Backends) {
+		t.Errorf("%d names of %d backends", len(backendNames), len(Backends))
 	}
 	if nfsClients[runtime.GOOS] == nil {
 		nfsClients[runtime.GOOS] = nfsClients["darwin"]

@@ -158,7 +158,7 @@ func offerMore(names, taken []string, before, last string) (all []cobra.Completi
 
 // completeLog offers the system's logs, or files if the word matches no log.
 func completeLog(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offer(slices.Sorted(maps.Keys(logDevices)), word), cobra.ShellCompDirectiveDefault
+	return offer(logNames(), word), cobra.ShellCompDirectiveDefault
 }
 
 // completeOptions completes the last of a list of options. A value is completed like the

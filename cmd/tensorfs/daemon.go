@@ -6,22 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
-	"github.com/tensorfs/tensorfs/internal/near"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,28 +29,14 @@ const ready = "\x00ready\n"
 // process ends, afterwards there is either a working mount or none: on a signal it ends the
 // server and waits for its end, and a server that cannot report that it is ready unmounts.
 //
-// Options that are flags of this command are passed as flags; extra holds the rest. The
-// server has another working directory, so paths are absolute, and its command line ends
+// The server has another working directory, so paths are absolute, and its command line ends
 // with the model and the mount point, to be seen in ps.
-func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra []string) error {
+func (s *Spec) start(stderr io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	if _, isDevice := logDevices[o.logTo]; o.logTo != "" && !isDevice {
-		if meant := near.Names(o.logTo, slices.Sorted(maps.Keys(logDevices)), 1); meant != nil && !strings.Contains(o.logTo, "/") {
-			if _, err := os.Lstat(o.logTo); err != nil {
-				return cli.UsageError{Err: fmt.Errorf("--log %s: did you mean %s? For a file of that name write ./%[1]s", cli.PrintableName(o.logTo), meant[0])}
-			}
-		}
-		if o.logTo, err = filepath.Abs(o.logTo); err != nil {
-			return err
-		}
-	}
-	if err := o.remote.absolute(); err != nil {
-		return err
-	}
-	args, stdin, err := o.serverLine("mount", "--as-server", model, mountpoint, extra)
+	args, stdin, err := s.line("--as-server")
 	if err != nil {
 		return err
 	}
@@ -81,14 +62,14 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 	server.Dir = "/"
 	server.Env = keepEnv(absoluteEnv(os.Environ()), nil)
 	server.Stderr = w
-	server.SysProcAttr = &syscall.SysProcAttr{Setsid: !mounts.Automounted(mountpoint)} // else when it has mounted
+	server.SysProcAttr = &syscall.SysProcAttr{Setsid: !mounts.Automounted(s.Mountpoint)} // else when it has mounted
 	err = startConfined(server)
 	w.Close()
 	if err != nil {
 		return fmt.Errorf("cannot start the server: %w", err)
 	}
 	var waiting cli.Notice
-	quiet := waiting.Begin(cmd.ErrOrStderr())
+	quiet := waiting.Begin(stderr)
 	heard := make(chan []byte, 1)
 	go func() { heard <- hear(r, waiting.Say) }()
 	var said []byte
@@ -97,17 +78,17 @@ func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra
 		quiet()
 	case sig := <-signals:
 		quiet()
-		return abandon(server, mountpoint, sig, signals)
+		return abandon(server, s.Mountpoint, sig, signals)
 	}
 	if bytes.HasSuffix(said, []byte(ready)) {
 		return server.Process.Release()
 	}
-	err = endOf(server, mountpoint)
+	err = endOf(server, s.Mountpoint)
 	line, _, _ := strings.Cut(string(said), "\n")
 	if line == "" {
 		line = fmt.Sprintf("tensorfs: the server ended before the mount was ready (%v); tensorfs mount -f shows more", err)
 	}
-	cli.Complain(cmd.ErrOrStderr(), tensorfs.OneLine(cli.PublicText(line, []string{model})))
+	cli.Complain(stderr, tensorfs.OneLine(cli.PublicText(line, []string{s.Model})))
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == cli.ExitUsage {
 		return cli.Reported{Err: cli.UsageError{Err: errors.New(line)}}

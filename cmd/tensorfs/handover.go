@@ -33,35 +33,35 @@ var (
 	handedPrefixes = []string{"AWS_"}
 )
 
-// serverLine returns the command line of a server and its standard input, which may be nil:
+// line returns the command line of a server and its standard input, which may be nil:
 // the name of a remote model is passed there. The line begins with the program's own name,
 // because a copy's may be mount.tensorfs.
-func (o *mountOptions) serverLine(command, kind, model, mountpoint string, extra []string) (args []string, stdin *os.File, err error) {
-	args = []string{"tensorfs", command}
+func (s *Spec) line(kind string) (args []string, stdin *os.File, err error) {
+	args = []string{"tensorfs", s.Command}
 	if kind != "" {
 		args = append(args, kind)
 	}
-	args = append(args, o.serverFlags()...)
-	if o.hasNames(model) {
+	args = append(args, s.Flags...)
+	if s.hasNames() {
 		args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--lora=") })
 		args = append(args, "--hand-over")
-		if stdin, err = handOver(model, o.LoRA, absoluteEnv(os.Environ())); err != nil {
+		if stdin, err = handOver(s.Model, s.Adapters, absoluteEnv(os.Environ())); err != nil {
 			return nil, nil, err
 		}
 	}
-	if len(extra) > 0 {
-		args = append(args, "-o", strings.Join(extra, ","))
+	if len(s.Extra) > 0 {
+		args = append(args, "-o", strings.Join(s.Extra, ","))
 	}
-	args = append(append(args, conceal.Name(model)), o.library.more...)
-	if mountpoint != "" {
-		args = append(args, mountpoint)
+	args = append(append(args, conceal.Name(s.Model)), s.More...)
+	if s.Mountpoint != "" {
+		args = append(args, s.Mountpoint)
 	}
 	return args, stdin, nil
 }
 
 // hasNames reports whether the model or an adapter is one of a store or of another machine.
-func (o *mountOptions) hasNames(model string) bool {
-	return formats.IsName(model) || slices.ContainsFunc(o.LoRA, formats.IsName)
+func (s *Spec) hasNames() bool {
+	return formats.IsName(s.Model) || slices.ContainsFunc(s.Adapters, formats.IsName)
 }
 
 // handOver returns the standard input of a server.
@@ -88,20 +88,20 @@ func handOver(model string, adapters []string, environ []string) (*os.File, erro
 // own process set it to nil: there a server is what it is.
 var startAgain = syscall.Exec
 
-// becomeServer starts this program again in this process, as a server in the
+// become starts this program again in this process, as a server in the
 // foreground, if its command line or its environment has something that others must
 // not read. Otherwise it returns nil.
-func (o *mountOptions) becomeServer(command, kind, model, mountpoint string, extra []string) error {
+func (s *Spec) become(kind string) error {
 	environ := os.Environ()
 	env := keepEnv(environ, foregroundEnv)
-	if startAgain == nil || o.handOver || !o.hasNames(model) && len(env) == len(environ) {
+	if startAgain == nil || s.HandedOver || !s.hasNames() && len(env) == len(environ) {
 		return nil
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	args, stdin, err := o.serverLine(command, kind, model, mountpoint, extra)
+	args, stdin, err := s.line(kind)
 	if err != nil {
 		return err
 	}

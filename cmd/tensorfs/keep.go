@@ -18,15 +18,17 @@ type keepOptions struct{ socket string }
 
 func (s system) keep() *cobra.Command {
 	o := &keepOptions{}
-	return s.command("keep", between(0, 0), flags{"socket": &o.socket}, o.run)
+	return s.command("keep", between(0, 0), flags{"socket": &o.socket}, func(cmd *cobra.Command, _ []string) error {
+		return keepMounts(o.socket, cmd.OutOrStdout())
+	})
 }
 
 // bySystemd is the value of --takeover for a mount that systemd keeps.
 const bySystemd = "systemd"
 
 // absolutePaths makes what a server is to find independent of the working directory, which it leaves.
-func (o *mountOptions) absolutePaths() error {
-	for _, path := range []*string{&o.takeover, &o.secrets} {
+func (s *Spec) absolutePaths() error {
+	for _, path := range []*string{&s.Takeover, &s.Secrets} {
 		if *path == "" || *path == bySystemd || filepath.IsAbs(*path) {
 			continue
 		}
@@ -75,6 +77,21 @@ func (o *modelFlags) identity(t *tree.Tree) (string, error) {
 		Facts   []export.Fact
 		States  []map[string]tensorfs.FileState
 	}{treeVersion, facts, states})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// nfsFacts sums up what a tree follows from, as far as clients can keep it. Two servers
+// with the same facts give the same bytes for the same handles.
+func (o *modelFlags) nfsFacts(t *tree.Tree) (string, error) {
+	facts, _, err := o.facts(t)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(facts)
 	if err != nil {
 		return "", err
 	}

@@ -7,21 +7,20 @@ import (
 	"io"
 	"os"
 
-	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/keep"
 )
 
-// run keeps mounts until a signal ends it.
-func (o *keepOptions) run(cmd *cobra.Command, _ []string) error {
-	if o.socket == "" {
+// keepMounts keeps mounts for servers that name a socket, until a signal ends it.
+func keepMounts(socket string, stdout io.Writer) error {
+	if socket == "" {
 		return cli.UsageError{Err: errors.New("give --socket SOCKET, the path that servers name with --takeover")}
 	}
-	l, err := keep.Listen(o.socket)
+	l, err := keep.Listen(socket)
 	if err != nil {
-		return tensorfs.PathError(o.socket, err)
+		return tensorfs.PathError(socket, err)
 	}
 	ctx, stop := interruptible(context.Background())
 	defer stop()
@@ -29,34 +28,34 @@ func (o *keepOptions) run(cmd *cobra.Command, _ []string) error {
 	if err := notifyReady(); err != nil {
 		return fmt.Errorf("systemd cannot be told that the keeper is ready: %w", err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "keeps the mounts of servers that name it: tensorfs mount -f --takeover %s\n", tensorfs.Printable(o.socket))
+	fmt.Fprintf(stdout, "keeps the mounts of servers that name it: tensorfs mount -f --takeover %s\n", tensorfs.Printable(socket))
 	return new(keep.Keeper).Serve(l)
 }
 
 // warnUnkept explains in one line why the mount that is about to be made is not kept yet.
 // Its server logs the same.
-func (o *mountOptions) warnUnkept(stderr io.Writer) {
-	if o.takeover == "" || o.takeover == bySystemd {
+func (s *Spec) warnUnkept(stderr io.Writer) {
+	if s.Takeover == "" || s.Takeover == bySystemd {
 		return
 	}
-	if err := keep.Reach(o.takeover); err != nil {
+	if err := keep.Reach(s.Takeover); err != nil {
 		cli.Complain(stderr, "tensorfs: the mount is not kept: "+cli.ErrorLine(err, os.Args[1:]))
 	}
 }
 
 // keeper returns the keeper of the mount; may be nil.
-func (o *mountOptions) keeper(mountpoint string) (fs.Keeper, error) {
+func (s *Spec) keeper() (fs.Keeper, error) {
 	switch {
-	case o.takeover == "":
+	case s.Takeover == "":
 		return nil, nil
-	case o.takeover == bySystemd:
-		s, err := keep.NewSystemd()
+	case s.Takeover == bySystemd:
+		systemd, err := keep.NewSystemd()
 		if err != nil {
 			return nil, fmt.Errorf("--takeover %s: %w", bySystemd, err)
 		}
-		return s, nil
+		return systemd, nil
 	}
-	c, err := keep.NewClient(o.takeover, mountpoint)
+	c, err := keep.NewClient(s.Takeover, s.Mountpoint)
 	if err != nil {
 		return nil, fmt.Errorf("--takeover: %w", err)
 	}

@@ -8,9 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"log/syslog"
+	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,8 +21,8 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/near"
 )
 
 // logDevices are the values of --log that are not files.
@@ -31,37 +34,53 @@ var logDevices = map[string]func() (sink, error){
 // logger returns the log of the server's messages: --log, standard error in the
 // foreground, else the system log if the system has one. close waits until they are
 // written, but not for long.
-func (o *mountOptions) logger(stderr io.Writer) (l *slog.Logger, close func(), err error) {
-	var s sink
-	open, isDevice := logDevices[o.logTo]
+func (s *Spec) logger(stderr io.Writer) (l *slog.Logger, close func(), err error) {
+	var to sink
+	open, isDevice := logDevices[s.Log]
 	switch {
 	case isDevice:
-		s, err = open()
-	case o.logTo != "":
-		s, err = openLogFile(o.logTo)
-	case !o.daemon:
-		s = func(_ slog.Level, line []byte) { _, _ = stderr.Write(line) } // the terminal may be gone
-		return slog.New(o.handler(s, true)), func() {}, nil
+		to, err = open()
+	case s.Log != "":
+		to, err = openLogFile(s.Log)
+	case !s.Background:
+		to = func(_ slog.Level, line []byte) { _, _ = stderr.Write(line) } // the terminal may be gone
+		return slog.New(s.handler(to, true)), func() {}, nil
 	default:
-		if s, err = openSyslog(); err != nil { // as in most containers: status --json has the last messages
+		if to, err = openSyslog(); err != nil { // as in most containers: status --json has the last messages
 			return slog.New(slog.DiscardHandler), func() {}, nil
 		}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	q := newLogQueue(s)
-	return slog.New(o.handler(q.put, !isDevice && o.logTo != "")), q.close, nil
+	q := newLogQueue(to)
+	return slog.New(s.handler(q.put, !isDevice && s.Log != "")), q.close, nil
 }
+
+// logPath makes the file that --log names independent of the working directory.
+func logPath(name string) (string, error) {
+	if _, isDevice := logDevices[name]; name == "" || isDevice {
+		return name, nil
+	}
+	if meant := near.Names(name, logNames(), 1); meant != nil && !strings.Contains(name, "/") {
+		if _, err := os.Lstat(name); err != nil {
+			return "", cli.UsageError{Err: fmt.Errorf("--log %s: did you mean %s? For a file of that name write ./%[1]s", cli.PrintableName(name), meant[0])}
+		}
+	}
+	return filepath.Abs(name)
+}
+
+// logNames are the values of --log that are not files.
+func logNames() []string { return slices.Sorted(maps.Keys(logDevices)) }
 
 // sink writes a line that ends with a newline. It does not retain the line.
 type sink func(level slog.Level, line []byte)
 
 // handler formats messages for a sink. The system's logs record time and level
 // themselves.
-func (o *mountOptions) handler(s sink, full bool) slog.Handler {
+func (s *Spec) handler(to sink, full bool) slog.Handler {
 	level := slog.LevelInfo
-	if o.debug {
+	if s.Debug {
 		level = slog.LevelDebug
 	}
 	options := &slog.HandlerOptions{Level: level}
@@ -73,7 +92,7 @@ func (o *mountOptions) handler(s sink, full bool) slog.Handler {
 			return a
 		}
 	}
-	h := lineHandler{mu: &sync.Mutex{}, line: &bytes.Buffer{}, sink: s}
+	h := lineHandler{mu: &sync.Mutex{}, line: &bytes.Buffer{}, sink: to}
 	h.Handler = slog.NewTextHandler(h.line, options)
 	return h
 }

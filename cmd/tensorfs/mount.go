@@ -3,9 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,10 +16,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
-	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
-	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/sizes"
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -28,22 +26,11 @@ import (
 
 type mountOptions struct {
 	modelFlags
+	spec       Spec
 	foreground bool
-	daemon     bool // this process is the server that mount started
-	handOver   bool // secrets are passed on standard input
 	options    []string
-	allowOther bool
-	logTo      string // syslog, journal or a file; "" for the default
-	debug      bool
-	backend    string
-	readAhead  int
-	noPass     bool
-	takeover   string // the socket of a keeper, or bySystemd
-	secrets    string // a pipe with what servers of models ask for, "" for none
-	warm       string // the view to read ahead, tree.WarmAll, or "" for nothing
-	inside     string // local files are only read inside this directory; may be ""
-	noMkdir    bool
-	nonEmpty   bool
+	warm       string         // the view to read ahead, tree.WarmAll, or "" for nothing
+	inside     string         // local files are only read inside this directory; may be ""
 	sloppy     bool           // leave out unknown options, as mount(8) -s asks
 	set        *pflag.FlagSet // where the flags are
 	own        *pflag.FlagSet // of the server's command
@@ -71,12 +58,13 @@ const maxLibraries = 64
 
 // define adds the flags to a command.
 func (o *mountOptions) define(s system, c *cobra.Command) {
-	o.backend = defaultBackend(string(s))
+	o.spec.Backend = defaultBackend(string(s))
 	o.library = libraryOptions{maxOpen: 16, idle: 5 * time.Minute}
 	accepted := new(bool) // accepted because other programs that mount take it, without effect
 	s.define(c, "mount", flags{
-		"backend": &o.backend, "foreground": &o.foreground, "option": &o.options, "allow-other": &o.allowOther,
-		"read-ahead": &o.readAhead, "no-passthrough": &o.noPass, "takeover": &o.takeover, "debug": &o.debug, "as-server": &o.daemon, "inside": &o.inside, "nonempty": &o.nonEmpty, "no-mkdir": &o.noMkdir,
+		"backend": &o.spec.Backend, "foreground": &o.foreground, "option": &o.options, "allow-other": &o.spec.AllowOther,
+		"read-ahead": &o.spec.ReadAhead, "no-passthrough": &o.spec.NoPassthrough, "takeover": &o.spec.Takeover, "debug": &o.spec.Debug, "as-server": &o.spec.Background, "inside": &o.inside,
+		"nonempty": &o.spec.NonEmpty, "no-mkdir": &o.spec.NoMkdir,
 		"max-open": &o.library.maxOpen, "idle": &o.library.idle, "as": &o.library.as, "read-only": accepted, "verbose": accepted,
 	})
 	o.defineShared(s, c)
@@ -85,7 +73,7 @@ func (o *mountOptions) define(s system, c *cobra.Command) {
 
 // defineShared adds the flags that serve has too.
 func (o *mountOptions) defineShared(s system, c *cobra.Command) {
-	s.define(c, "serve", flags{"log": &o.logTo, "warm": &o.warm, "secrets": &o.secrets, "hand-over": &o.handOver})
+	s.define(c, "serve", flags{"log": &o.spec.Log, "warm": &o.warm, "secrets": &o.spec.Secrets, "hand-over": &o.spec.HandedOver})
 	c.Flags().Lookup("warm").NoOptDefVal = tree.WarmAll
 	o.add(s, c)
 	o.own = c.Flags()
@@ -104,23 +92,23 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 			if name, err = absolute(name); err != nil {
 				break
 			}
-			o.library.more = append(o.library.more, name)
+			o.spec.More = append(o.spec.More, name)
 		}
 	}
 	if err == nil {
 		err = o.checkBackend(extra)
 	}
-	if err == nil && o.handOver {
+	if err == nil && o.spec.HandedOver {
 		model, o.LoRA, err = takeOver(os.Stdin)
 	}
 	if err != nil {
 		return err
 	}
 	isName := namesLibrary(model)
-	if _, err := os.Lstat(model); err != nil && !isName && o.library.as == "" && o.takeover == "" { // it is said of the path as it was given
+	if _, err := os.Lstat(model); err != nil && !isName && o.library.as == "" && o.spec.Takeover == "" { // it is said of the path as it was given
 		if err := o.tryOpen(model); err != nil {
-			if o.foreground && !o.daemon {
-				_ = notifyFailed(err) // who started it sees that it ended
+			if o.foreground && !o.spec.Background {
+				_ = notifyFailed(err) // the program that started it sees that it ended
 			}
 			return err
 		}
@@ -130,8 +118,8 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	// Through a link, root, or a user who lets others in, would show them files
 	// that only he may read.
-	o.keepInside = os.Geteuid() == 0 || o.allowOther
-	o.shared = o.allowOther || o.inside != ""
+	o.keepInside = os.Geteuid() == 0 || o.spec.AllowOther
+	o.shared = o.spec.AllowOther || o.inside != ""
 	named := mountpoint != ""
 	switch {
 	case !named:
@@ -142,7 +130,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 		mountpoint, err = filepath.Abs(mountpoint)
 	}
 	if err == nil {
-		err = o.absolutePaths()
+		err = o.spec.absolutePaths()
 	}
 	if err == nil {
 		err = o.check() // before a server is started
@@ -150,20 +138,20 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.foreground && !o.daemon {
-		if err := o.becomeServer("mount", "--foreground", model, mountpoint, extra); err != nil {
+	if o.foreground && !o.spec.Background {
+		if err := o.specFor("mount", model, mountpoint, extra).become("--foreground"); err != nil {
 			return err
 		}
 	}
-	if o.foreground || o.daemon {
-		return o.serve(cmd, model, mountpoint, extra)
+	if o.foreground || o.spec.Background {
+		return o.serve(cmd, "mount", model, mountpoint, extra)
 	}
-	if o.remote.download && isName && o.library.as == "" && o.secrets == "" { // while the user looks at the terminal
+	if o.remote.download && isName && o.library.as == "" && o.spec.Secrets == "" { // while the user looks at the terminal
 		if err := o.tryOpen(model); err != nil {
 			return err
 		}
 	}
-	o.warnUnkept(cmd.ErrOrStderr())
+	o.spec.warnUnkept(cmd.ErrOrStderr())
 	if err := o.start(cmd, model, mountpoint, extra); err != nil || named {
 		return err
 	}
@@ -213,91 +201,32 @@ func namesLibrary(name string) bool {
 	return formats.IsName(name) || slices.Contains(library.Stores, name)
 }
 
-// openingGC is the collector's target while a model is opened.
-const openingGC = 400
+// specFor completes the server's specification with what it serves.
+func (o *mountOptions) specFor(command, model, mountpoint string, extra []string) *Spec {
+	s := &o.spec
+	s.Command, s.Model, s.Adapters, s.Mountpoint, s.Extra, s.Flags = command, model, o.LoRA, mountpoint, extra, o.serverFlags()
+	return s
+}
+
+// start starts a server in the background.
+func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra []string) error {
+	var err error
+	if o.spec.Log, err = logPath(o.spec.Log); err == nil {
+		err = o.remote.absolute()
+	}
+	if err != nil {
+		return err
+	}
+	return o.specFor("mount", model, mountpoint, extra).start(cmd.ErrOrStderr())
+}
 
 // serve mounts and answers requests until the mount is gone.
-func (o *mountOptions) serve(cmd *cobra.Command, model, mountpoint string, extra []string) (err error) {
-	if o.daemon {
-		ignoreHangups()
-	} else {
-		defer func() {
-			if err != nil {
-				_ = notifyFailed(err) // who started it sees that it ended
-			}
-		}()
-	}
-	signals := newCaught()
-	stdout, stderr := signals.messagesTo(cmd.OutOrStdout()), signals.messagesTo(cmd.ErrOrStderr())
-	logger, closeLog, err := o.logger(stderr)
-	if err != nil {
-		return err
-	}
-	defer closeLog()
-	o.remote.logger, o.remote.waiting.Forward = logger, o.daemon
-	// What opening allocates stays in use; collecting again and again would take
-	// a third of the time until the mount is ready.
-	collect := debug.SetGCPercent(openingGC)
-	defer debug.SetGCPercent(collect)    // of a program that goes on without this server
-	if o.backend == mounts.BackendFUSE { // the kernel keeps what it gets, which an NFS server's clients need not
-		source.ReadDirect(streamMemory)
-	}
-	keeper, err := o.keeper(mountpoint)
-	if err != nil {
-		return err
-	}
-	if err := o.takeSecrets(logger); err != nil {
-		return errors.Join(err, fs.Abandon(keeper, mountpoint, logger))
-	}
-	c, err := o.openContent(model, mountpoint)
-	if err != nil {
-		return errors.Join(err, fs.Abandon(keeper, mountpoint, logger)) // readers would get no answers otherwise
-	}
-	defer c.close()
-	signals.catch(o.daemon)
-	so := &c.options
-	so.MakeMountpoint, so.NonEmpty, so.AllowOther, so.Extra = !o.noMkdir, o.nonEmpty, o.allowOther, extra
-	so.Logger, so.Debug, so.Unwatched = logger, o.debug, source.Unwatched
-	so.ReadAheadKiB, so.NoPassthrough = o.readAhead, o.noPass
-	if keeper != nil && c.identity != nil {
-		so.Keeper = keeper
-		if so.Identity, err = c.identity(); err != nil {
-			return errors.Join(err, fs.Abandon(keeper, mountpoint, logger))
-		}
-	}
-	server, err := c.mount(mountpoint, *so)
-	if err != nil {
-		if errors.Is(err, mounts.ErrMounted) {
-			err = fmt.Errorf("%w; tensorfs umount %s frees it", err, tensorfs.Printable(mountpoint))
-		}
-		return err
-	}
-	logger = server.Logger()
-	for _, w := range c.warnings() {
-		logger.Warn(w)
-	}
-	if o.daemon {
-		if err := announce(signals); err != nil {
-			logger.Error("nobody is waiting for the mount any more; removing it", "err", err)
-			if uerr := server.UnmountLazy(); uerr != nil {
-				return errors.Join(err, uerr)
-			}
-			server.Wait()
-			return err
-		}
-	} else {
-		if err := notifyReady(); err != nil {
-			logger.Warn("systemd cannot be told that the mount is ready", "err", err)
-		}
-		fmt.Fprintln(stdout, whereServed(server, model, mountpoint))
-	}
-	debug.SetGCPercent(collect)
-	debug.FreeOSMemory()
-	go handleSignals(signals, server, logger)
-	stop := c.warmer.start(logger)
-	server.Wait()
-	stop()
-	return nil
+func (o *mountOptions) serve(cmd *cobra.Command, command, model, mountpoint string, extra []string) error {
+	o.remote.scope = o.spec.Secrets // others may be given other secrets, and use the same cache
+	return o.specFor(command, model, mountpoint, extra).serve(cmd.OutOrStdout(), cmd.ErrOrStderr(), func(logger *slog.Logger) (*Content, error) {
+		o.remote.logger, o.remote.waiting.Forward = logger, o.spec.Background
+		return o.openContent(model, mountpoint)
+	})
 }
 
 // byteSize is a flag like 512M or 8GiB.

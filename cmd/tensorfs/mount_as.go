@@ -23,12 +23,12 @@ import (
 )
 
 // openAs looks through libraries that are to be shown in the form of --as.
-func (o *mountOptions) openAs(names []string, mountpoint string) (*content, error) {
+func (o *mountOptions) openAs(names []string, mountpoint string) (*Content, error) {
 	if err := o.modelFlags.check(); err != nil { // no model is opened here
 		return nil, err
 	}
 	switch {
-	case o.backend != mounts.BackendFUSE:
+	case o.spec.Backend != mounts.BackendFUSE:
 		return nil, cli.UsageError{Err: errors.New("over NFS only a single model is served, and --as shows libraries; --backend fuse mounts them")}
 	case len(o.LoRA) > 0:
 		return nil, errManyAdapted
@@ -60,13 +60,11 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*content, erro
 	if len(s.libraries) == 0 {
 		return nil, missing
 	}
-	return &content{
-		options: fs.Options{FsName: strings.Join(names, ","), ModTime: modified},
-		mount: func(at string, opts fs.Options) (served, error) {
-			return servedBy(fs.MountLibrary(fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen}, at, opts))
-		},
-		warnings: s.warnings,
-		close:    func() error { return nil },
+	return &Content{
+		Library:  &fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen},
+		Options:  fs.Options{FsName: strings.Join(names, ","), ModTime: modified},
+		Warnings: s.warnings,
+		Close:    func() error { return nil },
 	}, nil
 }
 

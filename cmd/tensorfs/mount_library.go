@@ -19,33 +19,23 @@ import (
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // libraryOptions are the flags of mount that are only for libraries.
 type libraryOptions struct {
 	maxOpen int
 	idle    time.Duration
-	as      string   // one of library.Forms, "" for a tree for each model
-	more    []string // further libraries, with --as
-}
-
-// content is what is mounted: a model or a library.
-type content struct {
-	options  fs.Options // as far as they are about what is mounted
-	warmer   *warmer
-	mount    func(mountpoint string, o fs.Options) (served, error)
-	warnings func() []string
-	identity func() (string, error) // what names and bytes follow from, for a mount that is kept; nil if it cannot be
-	close    func() error
+	as      string // one of library.Forms, "" for a tree for each model
 }
 
 // openContent opens the model, or looks through the library.
-func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
+func (o *mountOptions) openContent(name, mountpoint string) (*Content, error) {
 	if o.library.maxOpen < 1 || o.library.idle <= 0 {
 		return nil, cli.UsageError{Err: fmt.Errorf("--max-open %d --idle %s: want a number and a time above 0", o.library.maxOpen, o.library.idle)}
 	}
 	if o.library.as != "" {
-		return o.openAs(append([]string{name}, o.library.more...), mountpoint)
+		return o.openAs(append([]string{name}, o.spec.More...), mountpoint)
 	}
 	isStore := slices.Contains(library.Stores, name)
 	mayBe := o.inside == "" // which is for a single model
@@ -62,26 +52,27 @@ func (o *mountOptions) openContent(name, mountpoint string) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	warmer, err := newWarmer(t, o.warm)
-	if err != nil {
-		t.Model.Close()
-		return nil, err
+	var warming *tree.Warming
+	if o.warm != "" {
+		if warming, err = t.Warming(o.warm); err != nil {
+			t.Model.Close()
+			return nil, cli.UsageError{Err: errors.New("--warm: " + err.Error())}
+		}
 	}
 	shown, waits := conceal.Name(name), isRemote(t.Model)
 	if waits && t.Model.Name != "" { // a recipe has no name of its own
 		shown = t.Model.Name
 	}
-	options := fs.Options{FsName: withAdapters(shown, t.Model), Waits: waits, Check: t.Model.Check, ModTime: t.Model.ModTime, Warm: warmer.status()}
+	options := fs.Options{FsName: withAdapters(shown, t.Model), Waits: waits, Check: t.Model.Check, ModTime: t.Model.ModTime}
 	if waits {
 		options.Traffic = o.remote.open().Traffic
 	}
-	return &content{
-		options:  options,
-		warmer:   warmer,
-		mount:    func(at string, opts fs.Options) (served, error) { return backends[o.backend](o, t, at, opts) },
-		warnings: func() []string { return t.Model.Warnings },
-		identity: func() (string, error) { return o.identity(t) },
-		close:    t.Model.Close,
+	return &Content{
+		Root: t.Root, Options: options, View: o.warm, Warming: warming,
+		Warnings: func() []string { return t.Model.Warnings },
+		Identity: func() (string, error) { return o.identity(t) },
+		Facts:    func() (string, error) { return o.nfsFacts(t) },
+		Close:    t.Model.Close,
 	}, nil
 }
 
@@ -91,14 +82,14 @@ func isOurs(device string) bool {
 	return err == nil && slices.ContainsFunc(all, func(m mounts.Mount) bool { return m.Device == device })
 }
 
-func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) (*content, error) {
+func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) (*Content, error) {
 	if err := o.modelFlags.check(); err != nil { // no model is opened here
 		return nil, err
 	}
 	if len(o.LoRA) > 0 {
 		return nil, errManyAdapted
 	}
-	if o.backend != mounts.BackendFUSE {
+	if o.spec.Backend != mounts.BackendFUSE {
 		return nil, cli.UsageError{Err: errors.New("over NFS only a single model is served, and this is a library; --backend fuse mounts libraries")}
 	}
 	for _, place := range l.Places {
@@ -109,17 +100,15 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 	if o.warm != "" {
 		return nil, cli.UsageError{Err: errors.New("--warm is for one model, and this is a library")}
 	}
-	if o.takeover != "" && o.takeover != bySystemd { // a service reports that for every model
+	if o.spec.Takeover != "" && o.spec.Takeover != bySystemd { // a service reports that for every model
 		return nil, cli.UsageError{Err: errors.New("--takeover is for one model, and this is a library, whose numbers of files depend on who looked into it")}
 	}
 	s := &shelves{library: l, flags: &o.modelFlags}
-	return &content{
-		options: fs.Options{FsName: name, ModTime: l.Now().Modified},
-		mount: func(at string, opts fs.Options) (served, error) {
-			return servedBy(fs.MountLibrary(fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen}, at, opts))
-		},
-		warnings: func() []string { return l.Now().Warnings },
-		close:    func() error { return nil },
+	return &Content{
+		Library:  &fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen},
+		Options:  fs.Options{FsName: name, ModTime: l.Now().Modified},
+		Warnings: func() []string { return l.Now().Warnings },
+		Close:    func() error { return nil },
 	}, nil
 }
 

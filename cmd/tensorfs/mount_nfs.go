@@ -3,9 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -23,7 +20,6 @@ import (
 	"github.com/tensorfs/tensorfs/internal/loopback"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/nfsstate"
-	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // nfsClient is how a system mounts a directory of an NFS server.
@@ -102,11 +98,11 @@ func (s *nfsServed) url() string {
 // mountNFS serves a tree over NFS and mounts it with the system's client, or mounts
 // nothing at "". A mount whose server was killed is taken over if the tree is the same:
 // then its users go on.
-func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served, error) {
+func mountNFS(c *Content, at string, opts fs.Options) (Served, error) {
 	if err := mounts.CleanStates(); err != nil {
 		return nil, err
 	}
-	facts, err := o.nfsFacts(t)
+	facts, err := c.Facts()
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +128,7 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 	if old != nil {
 		no.Key, no.Token, no.Mounted = old.Key, old.Token, true
 	}
-	server, err := nfs.New(t.Root, no)
+	server, err := nfs.New(c.Root, no)
 	if err != nil {
 		listener.Close()
 		return nil, err
@@ -175,19 +171,4 @@ func mountNFS(o *mountOptions, t *tree.Tree, at string, opts fs.Options) (served
 // listenLoopback listens for connections from this machine only.
 func listenLoopback(port int) (net.Listener, error) {
 	return net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-}
-
-// nfsFacts sums up what a tree follows from, as far as clients can keep it. Two servers
-// with the same facts give the same bytes for the same handles.
-func (o *mountOptions) nfsFacts(t *tree.Tree) (string, error) {
-	facts, _, err := o.facts(t)
-	if err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(facts)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
 }

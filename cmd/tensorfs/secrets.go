@@ -33,21 +33,20 @@ const maxSecrets = 2 << 20
 // takeSecrets waits for the first secrets at a named pipe and sets them only for this
 // process. Secrets that are written there later replace them, for the next request to a
 // server. It returns nil without a pipe.
-func (o *mountOptions) takeSecrets(logger *slog.Logger) error {
-	if o.secrets == "" {
+func (s *Spec) takeSecrets(logger *slog.Logger) error {
+	if s.Secrets == "" {
 		return nil
 	}
-	o.remote.scope = o.secrets // others may be given others, and use the same cache
 	wrong := func(err error) error { return fmt.Errorf("--secrets: %w", err) }
 	// For writing too, so that it does not end with its writers. Opening a file never waits
 	// for the other end.
-	pipe, err := os.OpenFile(o.secrets, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	pipe, err := os.OpenFile(s.Secrets, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return wrong(err)
 	}
 	st, err := pipe.Stat()
 	if err == nil && st.Mode()&os.ModeNamedPipe == 0 {
-		err = fmt.Errorf("%s is not a pipe; make one with mkfifo -m 600, and write a JSON object to it", tensorfs.Printable(o.secrets))
+		err = fmt.Errorf("%s is not a pipe; make one with mkfifo -m 600, and write a JSON object to it", tensorfs.Printable(s.Secrets))
 	}
 	lines := bufio.NewReaderSize(pipe, maxSecrets)
 	if err == nil {

@@ -81,7 +81,7 @@ var detaches = map[os.Signal]bool{os.Interrupt: true, syscall.SIGTERM: true}
 
 // handleSignals unmounts at the first signal, once the mount is not in use, and detaches it
 // at the next.
-func handleSignals(signals <-chan os.Signal, server served, logger *slog.Logger) {
+func handleSignals(signals <-chan os.Signal, server Served, logger *slog.Logger) {
 	var again <-chan time.Time // nil, which never fires, before the first signal
 	said := ""
 	for {

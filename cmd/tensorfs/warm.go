@@ -8,7 +8,6 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/memlimit"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -21,16 +20,12 @@ type warmer struct {
 	ended atomic.Pointer[string] // why, before all was done
 }
 
-// newWarmer returns the warmer for --warm, nil without the flag.
-func newWarmer(t *tree.Tree, view string) (*warmer, error) {
-	if view == "" {
-		return nil, nil
+// newWarmer returns the warmer of a model, nil if nothing is read ahead.
+func newWarmer(c *Content) *warmer {
+	if c.Warming == nil {
+		return nil
 	}
-	what, err := t.Warming(view)
-	if err != nil {
-		return nil, cli.UsageError{Err: errors.New("--warm: " + err.Error())}
-	}
-	return &warmer{view: view, what: what}, nil
+	return &warmer{view: c.View, what: c.Warming}
 }
 
 // status returns a function that reports the progress, nil if the mount is not warmed.
