@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/server"
 )
 
 // backendNames are the values of --backend.
@@ -32,7 +33,7 @@ func (o *mountOptions) checkBackend(extra []string) error {
 	if o.spec.Backend == mounts.BackendFUSE {
 		return nil
 	}
-	if nfsClients[runtime.GOOS] == nil {
+	if server.NFSClients[runtime.GOOS] == nil {
 		return cli.UsageError{Err: fmt.Errorf("--backend %s is for macOS; leave it out: FUSE mounts here, for any user, and tensorfs serve MODEL serves NFS without a mount", o.spec.Backend)}
 	}
 	what := ""

@@ -9,16 +9,8 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/server"
 )
-
-func TestNFSCommand(t *testing.T) {
-	const token = "00112233445566778899aabbccddeeff"
-	program, args := nfsClients["darwin"].command(2050, token, "/m")
-	const want = "/sbin/mount_nfs -o rdonly,nosuid,nodev,noexec,nobrowse,vers=3,tcp,rsize=1048576,readahead=16,dsize=65536,rdirplus,locallocks,actimeo=3600,soft,intr,timeo=100,retrans=3,deadtimeout=60,noresvport,port=2050,mountport=2050 127.0.0.1:/" + token + " /m"
-	if got := program + " " + strings.Join(args, " "); got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
-}
 
 // Linux mounts by FUSE: --backend nfs is answered with what to use.
 func TestBackendOfLinux(t *testing.T) {
@@ -39,16 +31,16 @@ func TestBackends(t *testing.T) {
 		t.Error("another backend is the default")
 	}
 	for _, name := range backendNames {
-		if Backends[name] == nil {
+		if server.Backends[name] == nil {
 			t.Errorf("%s is not there", name)
 		}
 	}
-	if len(backendNames) != len(Backends) {
-		t.Errorf("%d names of %d backends", len(backendNames), len(Backends))
+	if len(backendNames) != len(server.Backends) {
+		t.Errorf("%d names of %d backends", len(backendNames), len(server.Backends))
 	}
-	if nfsClients[runtime.GOOS] == nil {
-		nfsClients[runtime.GOOS] = nfsClients["darwin"]
-		defer delete(nfsClients, runtime.GOOS)
+	if server.NFSClients[runtime.GOOS] == nil {
+		server.NFSClients[runtime.GOOS] = server.NFSClients["darwin"]
+		defer delete(server.NFSClients, runtime.GOOS)
 	}
 	folder, err := filepath.Abs(ggufDir)
 	if err != nil {

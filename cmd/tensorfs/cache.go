@@ -107,9 +107,9 @@ func (o *cacheOptions) list(stdout io.Writer, json bool) error {
 // filesAndModels counts both in words; of models only if there are any.
 func filesAndModels(n, models int) string {
 	if models == 0 {
-		return plural(n, "file")
+		return cli.Plural(n, "file")
 	}
-	return plural(n, "file") + " and " + plural(models, "converted model")
+	return cli.Plural(n, "file") + " and " + cli.Plural(models, "converted model")
 }
 
 type pruneOptions struct {

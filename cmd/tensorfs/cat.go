@@ -3,19 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-
 	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
@@ -54,7 +51,7 @@ func (o *catOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return noPath(t, model, path)
 	}
-	ctx, stop := interruptible(cmd.Context())
+	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
 	out := &output{ctx: ctx, stdout: stdout, stderr: cmd.ErrOrStderr(), name: cli.PrintableName(model) + ", " + tensorfs.Printable(path)}
 	guarded := cli.IsTerminal(stdout) && !o.force
@@ -142,7 +139,7 @@ func (o *output) copy(total int64, part func(off int64) (int64, error)) error {
 			return progress.Interrupted(o.name, result)
 		case err != nil || n == 0:
 			progress.Clear()
-			return ignorePipe(err)
+			return cli.IgnorePipe(err)
 		}
 	}
 }
@@ -208,12 +205,4 @@ func (o *output) data(d tensorfs.Data) error {
 		o.written.add(b[:written])
 		return int64(written), err
 	})
-}
-
-// ignorePipe lets a reader like head stop early.
-func ignorePipe(err error) error {
-	if errors.Is(err, syscall.EPIPE) {
-		return nil
-	}
-	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -158,7 +159,7 @@ func offerMore(names, taken []string, before, last string) (all []cobra.Completi
 
 // completeLog offers the system's logs, or files if the word matches no log.
 func completeLog(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offer(logNames(), word), cobra.ShellCompDirectiveDefault
+	return offer(server.LogNames(), word), cobra.ShellCompDirectiveDefault
 }
 
 // completeOptions completes the last of a list of options. A value is completed like the

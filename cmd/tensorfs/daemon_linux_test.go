@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"golang.org/x/sys/unix"
 )
@@ -486,7 +487,7 @@ func TestSIGTERMWaitsForUsers(t *testing.T) {
 		return strings.Count(string(b), "cannot unmount yet")
 	}
 	testlimit.Wait(t, "refusal in the log", func() bool { return said() > 0 })
-	time.Sleep(unmountAgain + unmountAgain/2) // it tries again
+	time.Sleep(server.UnmountAgain + server.UnmountAgain/2) // it tries again
 	if st := statusOf(t, dir); st == nil || !st.Healthy || said() != 1 {
 		t.Errorf("while it is in use: %+v, %d lines in the log", st, said())
 	}

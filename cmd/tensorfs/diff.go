@@ -45,7 +45,7 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	if err == nil && o.json {
 		err = cli.PrintJSON(cmd.OutOrStdout(), r.json())
 	} else if err == nil {
-		err = ignorePipe(r.print(cmd.OutOrStdout(), o.all))
+		err = cli.IgnorePipe(r.print(cmd.OutOrStdout(), o.all))
 	}
 	switch {
 	case cli.IsA[cli.UsageError](err):
@@ -91,7 +91,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	if len(pairs) == 0 && glob != "*" {
 		return nil, fmt.Errorf("no tensor of %s or %s matches %q; tensorfs stat %[1]s lists those of the first", tensorfs.Printable(a), tensorfs.Printable(b), glob)
 	}
-	ctx, stop := interruptible(ctx)
+	ctx, stop := cli.Interruptible(ctx)
 	defer stop()
 	var progress *cli.ProgressBar
 	results, err := compare.Compare(ctx, pairs, compare.Options{

@@ -89,7 +89,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 		fmt.Fprintf(w, "  %s%s  %s\n", name, strings.Repeat(" ", widest-cli.Cells(name)), row.String())
 	}
 	if equal > 0 {
-		fmt.Fprintf(w, "  and %s that are equal in all layers\n", plural(equal, "kind"))
+		fmt.Fprintf(w, "  and %s that are equal in all layers\n", cli.Plural(equal, "kind"))
 	}
 	say("  ", "(%s equal, %s up to 0.01 %%, %s 0.1 %%, %s 1 %%, %s 10 %%, %s above, %s not compared)",
 		mark(gridSteps[0]), mark(gridSteps[1]), mark(gridSteps[2]), mark(gridSteps[3]), mark(gridSteps[4]), mark(gridSteps[5]), gridOdd)
@@ -159,7 +159,7 @@ func (r *diffReport) layers(w io.Writer, width int) {
 	if more := len(order) - len(parts); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	fmt.Fprintln(w, paragraph(width, "by layer: ", text))
+	fmt.Fprintln(w, cli.Paragraph(width, "by layer: ", text))
 }
 
 // inPercent is a part in per cent.

@@ -54,7 +54,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(withAdapters(t.Path, t)), t.Format, tensorfs.Printable(t.Architecture))
 	}
 	for _, note := range r.notes {
-		fmt.Fprintln(w, paragraph(width, "note: ", tensorfs.OneLine(note)))
+		fmt.Fprintln(w, cli.Paragraph(width, "note: ", tensorfs.OneLine(note)))
 	}
 	if len(r.config) > 0 {
 		fmt.Fprintln(w)
@@ -114,7 +114,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 			counts = append(counts, fmt.Sprintf("%d %s", n, s.title))
 		}
 	}
-	last := paragraph(width, plural(len(r.results), "tensor")+": ", strings.Join(counts, ", "))
+	last := cli.Paragraph(width, cli.Plural(len(r.results), "tensor")+": ", strings.Join(counts, ", "))
 	if r.equal() {
 		last = painter.Paint(cli.Good, last)
 	}
@@ -147,7 +147,7 @@ func (d *diffReport) figures(r compare.Result) cli.TableRow {
 		if r.Reason != "" {
 			why += "; " + r.Reason
 		}
-		return cli.TableRow{Cells: []string{types, "-", "-", "-", "-"}, Below: []string{paragraph(d.width, "    ", tensorfs.OneLine(why))}}
+		return cli.TableRow{Cells: []string{types, "-", "-", "-", "-"}, Below: []string{cli.Paragraph(d.width, "    ", tensorfs.OneLine(why))}}
 	}
 	row := cli.TableRow{Cells: []string{types, inPercent(r.Difference.Relative()), inPercent(float64(x.Differ) / float64(max(x.Count, 1))), number(x.Max), rankText(d.ranks[r.Name])}}
 	if x.Odd > 0 {
@@ -178,10 +178,3 @@ func briefType(t *tensorfs.Tensor) string {
 
 // number prints a figure in at most 8 columns, and a sign.
 func number(v float64) string { return fmt.Sprintf("%.3g", v) }
-
-// paragraph is a text in lines of width columns, at least 40 and at most 80. The first begins with "first", and
-// all following lines are indented by as much.
-func paragraph(width int, first, text string) string {
-	indent := strings.Repeat(" ", cli.Cells(first))
-	return first + strings.Join(cli.Wrap(text, min(max(width, 40), cli.Columns)-len(indent), 0), "\n"+indent)
-}

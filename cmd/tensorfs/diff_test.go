@@ -12,12 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
@@ -279,7 +277,7 @@ func TestDiffChanged(t *testing.T) {
 
 func TestParagraph(t *testing.T) {
 	text := strings.Repeat("word ", 40) + strings.Repeat("x", 100)
-	for i, line := range strings.Split(paragraph(80, "a: ", text), "\n") {
+	for i, line := range strings.Split(cli.Paragraph(80, "a: ", text), "\n") {
 		if len(line) > 80 && !strings.Contains(line, strings.Repeat("x", 100)) || !strings.HasPrefix(line, []string{"a: w", "   "}[min(i, 1)]) {
 			t.Errorf("line %d: %q", i, line)
 		}

@@ -92,7 +92,7 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 		}
 		return err
 	}
-	ctx, stop := interruptible(cmd.Context())
+	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
 	end := func() {}
 	done, err := export.Run(ctx, dir, sel.files, export.Options{
@@ -130,7 +130,7 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 	if o.json {
 		return cli.PrintJSON(stdout, exportReport{dir, done.Files, done.Bytes, done.Written, sel.links, left})
 	}
-	text := plural(done.Files, "file") + ", " + cli.Size(done.Bytes)
+	text := cli.Plural(done.Files, "file") + ", " + cli.Size(done.Bytes)
 	if left != nil {
 		text += ", " + left.String()
 	}

@@ -143,7 +143,7 @@ type exportToReport struct {
 
 // toStore writes a model into a store.
 func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) error {
-	ctx, stop := interruptible(cmd.Context())
+	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
 	name, model, err := o.to.nameAndModel(store, args)
 	if err != nil {
@@ -249,7 +249,7 @@ func (s *toStore) print(cmd *cobra.Command, r *stores.Report, left *unverified) 
 			linked = f.Origin
 		}
 	}
-	text := fmt.Sprintf("%s in %s: %s, %s", tensorfs.Printable(s.name), tensorfs.Printable(s.dir), plural(len(r.Files), "file"), cli.Size(bytes))
+	text := fmt.Sprintf("%s in %s: %s, %s", tensorfs.Printable(s.name), tensorfs.Printable(s.dir), cli.Plural(len(r.Files), "file"), cli.Size(bytes))
 	for _, w := range []string{stores.Cloned, stores.There} {
 		if how[w] > 0 {
 			text += fmt.Sprintf(", %d %s", how[w], map[string]string{stores.Cloned: "cloned", stores.There: "already there"}[w])

@@ -90,7 +90,7 @@ func (o *modelFlags) mend(cmd *cobra.Command, model string) (r remote.Repaired, 
 	if err := o.check(); err != nil {
 		return r, err
 	}
-	ctx, stop := interruptible(cmd.Context())
+	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
 	r, err = o.remote.open().Repair(ctx, model)
 	if err != nil && ctx.Err() != nil {
@@ -131,7 +131,7 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 		if n := len(mended.Broken); n > 0 {
 			what = fmt.Sprintf("%d broken, and fetched again (%s): %s", n, cli.Size(mended.Bytes), tensorfs.Printable(strings.Join(mended.Broken, ", ")))
 		}
-		if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, fmt.Sprintf("%s: %s compared, %s", cli.PrintableName(model), plural(mended.Compared, "digest"), what))); err != nil {
+		if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, fmt.Sprintf("%s: %s compared, %s", cli.PrintableName(model), cli.Plural(mended.Compared, "digest"), what))); err != nil {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 		before, _ := o.remote.client.Traffic()
 		bar.From, bar.Moved = storedOf(list), func() int64 { now, _ := o.remote.client.Traffic(); return now - before }
 	}
-	ctx, stop := interruptible(cmd.Context())
+	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
 	err = fetchFiles(ctx, list, bar.Add)
 	bar.Clear()
@@ -187,7 +187,7 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 	case len(list) == 0:
 		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine\n", cli.PrintableName(model))
 	default:
-		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared%s\n", plural(report.Files, "file"), cli.Size(report.Bytes), tensorfs.Printable(report.Cache), cli.Size(report.Fetched), plural(report.Digests, "digest"), beside)
+		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared%s\n", cli.Plural(report.Files, "file"), cli.Size(report.Bytes), tensorfs.Printable(report.Cache), cli.Size(report.Fetched), cli.Plural(report.Digests, "digest"), beside)
 	}
 	return err
 }

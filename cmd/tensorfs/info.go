@@ -20,6 +20,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/memory"
 	"github.com/tensorfs/tensorfs/internal/rescue"
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -107,7 +108,7 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 	if o.architectures {
 		return printArchitectures(cmd.OutOrStdout(), o.json)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(openingGC)) // it opens models, and ends
+	defer debug.SetGCPercent(debug.SetGCPercent(server.OpeningGC)) // it opens models, and ends
 	if err := o.memory.check(cmd); err != nil {
 		return err
 	}

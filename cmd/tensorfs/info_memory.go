@@ -181,7 +181,7 @@ func (s *infoScreen) context() {
 	if v := strings.ToLower(cmp.Or(n.options.TypeV, tensorfs.F16).String()); v != types {
 		types += " and " + v
 	}
-	s.row("context", 1, "%s, %s, cache %s", plural(n.Context.Tokens, "token"), plural(max(n.options.Parallel, 1), "sequence"), types)
+	s.row("context", 1, "%s, %s, cache %s", cli.Plural(n.Context.Tokens, "token"), cli.Plural(max(n.options.Parallel, 1), "sequence"), types)
 	text := cli.Size(n.Weights)
 	if n.Repacked > 0 {
 		text += ": " + cli.Size(n.Repacked) + " copied when llama.cpp repacks them, " + cli.Size(n.Resident) + " read from the file"
@@ -189,7 +189,7 @@ func (s *infoScreen) context() {
 	s.row("weights", 2, "%s", text)
 	text = "none"
 	if n.layers > 0 {
-		text = fmt.Sprintf("%s (%s)", cli.Size(n.KV.K+n.KV.V), plural(n.layers, "layer"))
+		text = fmt.Sprintf("%s (%s)", cli.Size(n.KV.K+n.KV.V), cli.Plural(n.layers, "layer"))
 	}
 	if state := n.State.R + n.State.S; state > 0 {
 		text += ", state " + cli.Size(state)

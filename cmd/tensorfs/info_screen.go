@@ -61,14 +61,6 @@ func (s *infoScreen) shown(text string) string {
 	return cli.Shorten(tensorfs.Printable(text), s.width-keyWidth)
 }
 
-// plural puts a number before a word.
-func plural[T int | int64](n T, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
-
 // identity prints the model's kind and size.
 func (s *infoScreen) identity() {
 	info := s.info
@@ -80,7 +72,7 @@ func (s *infoScreen) identity() {
 	if info.Revision != "" {
 		s.line("revision", info.Revision)
 	}
-	s.row("format", 1, "%s, %s, %s", info.Format, plural(info.Files, "file"), plural(info.MetadataKeys, "metadata key"))
+	s.row("format", 1, "%s, %s, %s", info.Format, cli.Plural(info.Files, "file"), cli.Plural(info.MetadataKeys, "metadata key"))
 	if info.Unverified != nil {
 		s.row("digests", 1, "%s", info.Unverified)
 	}
@@ -95,9 +87,9 @@ func (s *infoScreen) identity() {
 		s.row("tensors", 1, "no tensors")
 		return
 	case info.Parameters == nil:
-		s.row("parameters", 2, "not known: %d of %s are parts of codes that are not decoded", info.packed, plural(info.Tensors, "tensor"))
+		s.row("parameters", 2, "not known: %d of %s are parts of codes that are not decoded", info.packed, cli.Plural(info.Tensors, "tensor"))
 	default:
-		s.row("parameters", 1, "%s in %s", count(*info.Parameters), plural(info.Tensors, "tensor"))
+		s.row("parameters", 1, "%s in %s", count(*info.Parameters), cli.Plural(info.Tensors, "tensor"))
 	}
 	quant := s.shown(info.Quant)
 	if !info.quantised && info.Quant != "" {
@@ -209,9 +201,9 @@ func (s *infoScreen) views() {
 		case v.Files == 0:
 			text += "none"
 		case len(dirs) > 1:
-			text += plural(v.Files, "file") + " each"
+			text += cli.Plural(v.Files, "file") + " each"
 		default:
-			text += plural(v.Files, "file")
+			text += cli.Plural(v.Files, "file")
 		}
 		if v.LeftOut > 0 {
 			text += fmt.Sprintf(", %d left out%s", v.LeftOut, why)

@@ -5,12 +5,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -19,26 +19,8 @@ type keepOptions struct{ socket string }
 func (s system) keep() *cobra.Command {
 	o := &keepOptions{}
 	return s.command("keep", between(0, 0), flags{"socket": &o.socket}, func(cmd *cobra.Command, _ []string) error {
-		return keepMounts(o.socket, cmd.OutOrStdout())
+		return server.Keep(o.socket, cmd.OutOrStdout())
 	})
-}
-
-// bySystemd is the value of --takeover for a mount that systemd keeps.
-const bySystemd = "systemd"
-
-// absolutePaths makes what a server is to find independent of the working directory, which it leaves.
-func (s *Spec) absolutePaths() error {
-	for _, path := range []*string{&s.Takeover, &s.Secrets} {
-		if *path == "" || *path == bySystemd || filepath.IsAbs(*path) {
-			continue
-		}
-		abs, err := filepath.Abs(*path)
-		if err != nil {
-			return err
-		}
-		*path = abs
-	}
-	return nil
 }
 
 // treeVersion changes whenever the same model gets other names or other bytes: another

@@ -74,7 +74,7 @@ func (info *modelInfo) describeAdapters(m *tensorfs.Model) {
 // adapters prints the applied ones, or the model if it is one.
 func (s *infoScreen) adapters() {
 	for _, a := range s.info.LoRA {
-		s.row("lora", 2, "%s", s.shown(fmt.Sprintf("%s: %s changed", tensorfs.Adapter{Source: a.Source, Scale: a.Scale}, plural(a.Tensors, "tensor"))))
+		s.row("lora", 2, "%s", s.shown(fmt.Sprintf("%s: %s changed", tensorfs.Adapter{Source: a.Source, Scale: a.Scale}, cli.Plural(a.Tensors, "tensor"))))
 	}
 	a := s.info.Adapter
 	switch {

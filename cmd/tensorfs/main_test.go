@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/parallel"
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
@@ -44,10 +45,10 @@ const asDeaf = "TENSORFS_TEST_DEAF"
 const withNFSClient = "TENSORFS_TEST_NFS_CLIENT"
 
 // linuxClient mounts with mount(8).
-var linuxClient = &nfsClient{
-	program: "mount",
-	args:    []string{"-t", "nfs"},
-	options: []string{"ro", "nosuid", "nodev", "noexec", "vers=3", "tcp", "mountproto=tcp",
+var linuxClient = &server.NFSClient{
+	Program: "mount",
+	Args:    []string{"-t", "nfs"},
+	Options: []string{"ro", "nosuid", "nodev", "noexec", "vers=3", "tcp", "mountproto=tcp",
 		"rsize=1048576", "nolock", "actimeo=3600", "soft", "timeo=100", "retrans=3", "noresvport"},
 }
 
@@ -87,11 +88,11 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(asProgram) != "" {
 		if os.Getenv(withNFSClient) != "" {
-			nfsClients["linux"] = linuxClient
+			server.NFSClients["linux"] = linuxClient
 		}
 		main()
 	}
-	startAgain = nil
+	server.StartAgain = nil
 	// No test asks a machine of others. Those with servers of their own allow it.
 	if err := os.Setenv("TENSORFS_OFFLINE", "1"); err != nil {
 		panic(err)

@@ -95,7 +95,7 @@ func ofJSON(entry report.Meta, text string) report.Meta {
 		for _, v := range list[:min(len(list), firstValues)] {
 			first = append(first, shortText(string(v)))
 		}
-		entry.Value = strings.TrimSuffix(fmt.Sprintf("[%s] %s", plural(len(list), "value"), strings.Join(first, ", ")), " ")
+		entry.Value = strings.TrimSuffix(fmt.Sprintf("[%s] %s", cli.Plural(len(list), "value"), strings.Join(first, ", ")), " ")
 		if entry.Cut {
 			entry.Value += ", ..."
 		}

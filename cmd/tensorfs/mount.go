@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/sizes"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -26,7 +27,7 @@ import (
 
 type mountOptions struct {
 	modelFlags
-	spec       Spec
+	spec       server.Spec
 	foreground bool
 	options    []string
 	warm       string         // the view to read ahead, tree.WarmAll, or "" for nothing
@@ -99,7 +100,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 		err = o.checkBackend(extra)
 	}
 	if err == nil && o.spec.HandedOver {
-		model, o.LoRA, err = takeOver(os.Stdin)
+		model, o.LoRA, err = server.Handed(os.Stdin)
 	}
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if _, err := os.Lstat(model); err != nil && !isName && o.library.as == "" && o.spec.Takeover == "" { // it is said of the path as it was given
 		if err := o.tryOpen(model); err != nil {
 			if o.foreground && !o.spec.Background {
-				_ = notifyFailed(err) // the program that started it sees that it ended
+				_ = server.NotifyFailed(err) // the program that started it sees that it ended
 			}
 			return err
 		}
@@ -123,14 +124,14 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	named := mountpoint != ""
 	switch {
 	case !named:
-		mountpoint, err = placeFor(conceal.Name(model))
+		mountpoint, err = server.PlaceFor(conceal.Name(model))
 	case strings.Contains(mountpoint, "://"):
 		err = cli.UsageError{Err: fmt.Errorf("%s: it is the address of a model, not a directory to mount at", cli.PrintableName(mountpoint))}
 	default:
 		mountpoint, err = filepath.Abs(mountpoint)
 	}
 	if err == nil {
-		err = o.spec.absolutePaths()
+		err = o.spec.AbsolutePaths()
 	}
 	if err == nil {
 		err = o.check() // before a server is started
@@ -139,7 +140,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if o.foreground && !o.spec.Background {
-		if err := o.specFor("mount", model, mountpoint, extra).become("--foreground"); err != nil {
+		if err := o.specFor("mount", model, mountpoint, extra).Become("--foreground"); err != nil {
 			return err
 		}
 	}
@@ -151,7 +152,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	o.spec.warnUnkept(cmd.ErrOrStderr())
+	o.spec.WarnUnkept(cmd.ErrOrStderr())
 	if err := o.start(cmd, model, mountpoint, extra); err != nil || named {
 		return err
 	}
@@ -202,7 +203,7 @@ func namesLibrary(name string) bool {
 }
 
 // specFor completes the server's specification with what it serves.
-func (o *mountOptions) specFor(command, model, mountpoint string, extra []string) *Spec {
+func (o *mountOptions) specFor(command, model, mountpoint string, extra []string) *server.Spec {
 	s := &o.spec
 	s.Command, s.Model, s.Adapters, s.Mountpoint, s.Extra, s.Flags = command, model, o.LoRA, mountpoint, extra, o.serverFlags()
 	return s
@@ -211,19 +212,19 @@ func (o *mountOptions) specFor(command, model, mountpoint string, extra []string
 // start starts a server in the background.
 func (o *mountOptions) start(cmd *cobra.Command, model, mountpoint string, extra []string) error {
 	var err error
-	if o.spec.Log, err = logPath(o.spec.Log); err == nil {
+	if o.spec.Log, err = server.LogPath(o.spec.Log); err == nil {
 		err = o.remote.absolute()
 	}
 	if err != nil {
 		return err
 	}
-	return o.specFor("mount", model, mountpoint, extra).start(cmd.ErrOrStderr())
+	return o.specFor("mount", model, mountpoint, extra).Start(cmd.ErrOrStderr())
 }
 
 // serve mounts and answers requests until the mount is gone.
 func (o *mountOptions) serve(cmd *cobra.Command, command, model, mountpoint string, extra []string) error {
 	o.remote.scope = o.spec.Secrets // others may be given other secrets, and use the same cache
-	return o.specFor(command, model, mountpoint, extra).serve(cmd.OutOrStdout(), cmd.ErrOrStderr(), func(logger *slog.Logger) (*Content, error) {
+	return o.specFor(command, model, mountpoint, extra).Serve(cmd.OutOrStdout(), cmd.ErrOrStderr(), func(logger *slog.Logger) (*server.Content, error) {
 		o.remote.logger, o.remote.waiting.Forward = logger, o.spec.Background
 		return o.openContent(model, mountpoint)
 	})

@@ -19,11 +19,12 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
 // openAs looks through libraries that are to be shown in the form of --as.
-func (o *mountOptions) openAs(names []string, mountpoint string) (*Content, error) {
+func (o *mountOptions) openAs(names []string, mountpoint string) (*server.Content, error) {
 	if err := o.modelFlags.check(); err != nil { // no model is opened here
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*Content, erro
 	if len(s.libraries) == 0 {
 		return nil, missing
 	}
-	return &Content{
+	return &server.Content{
 		Library:  &fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen},
 		Options:  fs.Options{FsName: strings.Join(names, ","), ModTime: modified},
 		Warnings: s.warnings,

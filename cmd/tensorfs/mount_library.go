@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -30,7 +31,7 @@ type libraryOptions struct {
 }
 
 // openContent opens the model, or looks through the library.
-func (o *mountOptions) openContent(name, mountpoint string) (*Content, error) {
+func (o *mountOptions) openContent(name, mountpoint string) (*server.Content, error) {
 	if o.library.maxOpen < 1 || o.library.idle <= 0 {
 		return nil, cli.UsageError{Err: fmt.Errorf("--max-open %d --idle %s: want a number and a time above 0", o.library.maxOpen, o.library.idle)}
 	}
@@ -67,7 +68,7 @@ func (o *mountOptions) openContent(name, mountpoint string) (*Content, error) {
 	if waits {
 		options.Traffic = o.remote.open().Traffic
 	}
-	return &Content{
+	return &server.Content{
 		Root: t.Root, Options: options, View: o.warm, Warming: warming,
 		Warnings: func() []string { return t.Model.Warnings },
 		Identity: func() (string, error) { return o.identity(t) },
@@ -82,7 +83,7 @@ func isOurs(device string) bool {
 	return err == nil && slices.ContainsFunc(all, func(m mounts.Mount) bool { return m.Device == device })
 }
 
-func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) (*Content, error) {
+func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) (*server.Content, error) {
 	if err := o.modelFlags.check(); err != nil { // no model is opened here
 		return nil, err
 	}
@@ -100,11 +101,11 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 	if o.warm != "" {
 		return nil, cli.UsageError{Err: errors.New("--warm is for one model, and this is a library")}
 	}
-	if o.spec.Takeover != "" && o.spec.Takeover != bySystemd { // a service reports that for every model
+	if o.spec.Takeover != "" && o.spec.Takeover != server.BySystemd { // a service reports that for every model
 		return nil, cli.UsageError{Err: errors.New("--takeover is for one model, and this is a library, whose numbers of files depend on who looked into it")}
 	}
 	s := &shelves{library: l, flags: &o.modelFlags}
-	return &Content{
+	return &server.Content{
 		Library:  &fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen},
 		Options:  fs.Options{FsName: name, ModTime: l.Now().Modified},
 		Warnings: func() []string { return l.Now().Warnings },

@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/near"
+	"github.com/tensorfs/tensorfs/internal/server"
 )
 
 // envOption begins options that set a variable of the server: env.HF_HOME=/srv/hf.
@@ -97,8 +98,8 @@ func setServerEnv(name, value string, hasValue bool) error {
 	if !hasValue {
 		return errors.New("a value is missing: " + envOption + name + "=VALUE")
 	}
-	if !isKeptEnv(name) {
-		return fmt.Errorf("tensorfs does not use %s; it looks for models by %s", tensorfs.Printable(name), strings.Join(placesEnv, ", "))
+	if !server.IsKeptEnv(name) {
+		return fmt.Errorf("tensorfs does not use %s; it looks for models by %s", tensorfs.Printable(name), strings.Join(server.PlacesEnv, ", "))
 	}
 	return os.Setenv(name, value)
 }

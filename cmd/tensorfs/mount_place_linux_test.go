@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfs/tensorfs/formats/library"
-	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
@@ -44,28 +42,6 @@ func TestPlaces(t *testing.T) {
 	for _, name := range want {
 		if code, _, stderr := command("umount", name); code != 0 || stderr != "" || isMounted(t, filepath.Join(dir, "tensorfs", name)) {
 			t.Errorf("umount %s: %d, %q", name, code, stderr)
-		}
-	}
-}
-
-// Whatever a model is called, its mount has one name.
-func TestPlaceNames(t *testing.T) {
-	models := append([]string{
-		"/", "/a/.gguf", "/.safetensors", "hf:", "hf:o/r", "hf:o/r:Q4_K_M", "hf:o/r@main:x.gguf", "hf:..", "ollama:.", "ollama:..", "lmstudio:a/b", "ollama:/",
-		"https://host", "https://host/", "https://host/..", "https://host/a/m.gguf?download=true", "https://host/a/?x=/..", "s3://bucket/", "s3://bucket/a/m.gguf",
-		"oci://host/a/b:tag", "https://host/" + strings.Repeat("ä", 300),
-	}, library.Stores...)
-	for _, model := range models {
-		name := placeName(conceal.Name(model))
-		if !isPlaceName(name) || len(name) > maxPlace || filepath.Dir(filepath.Join("/d", name)) != "/d" || strings.ContainsAny(name, "?#") {
-			t.Errorf("%s is mounted as %q", model, name)
-		}
-	}
-	for model, want := range map[string]string{
-		"hf:": "hf", "ollama:": "ollama", "lmstudio:": "lmstudio", "https://host/a/m.gguf?download=true": "m", "/": "model", "/a/.gguf": ".gguf", "hf:o/r:Q4": "r:Q4",
-	} {
-		if got := placeName(conceal.Name(model)); got != want {
-			t.Errorf("%s is mounted as %s, want %s", model, got, want)
 		}
 	}
 }

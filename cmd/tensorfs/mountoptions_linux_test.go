@@ -139,11 +139,6 @@ func TestMountWithoutMountpoint(t *testing.T) {
 	if code, _, stderr := command("umount", "llama-xs.q8_0"); code != 1 || !strings.Contains(stderr, "does not exist") {
 		t.Errorf("umount of nothing: %d %q", code, stderr)
 	}
-	for model, want := range map[string]string{"/a/b.gguf": "b", "/a/b": "b", "ollama:gemma3:4b": "gemma3:4b", "ollama:me/x": "x", "hf:o/r": "r", "m.safetensors": "m"} {
-		if got := placeName(model); got != want {
-			t.Errorf("%s is mounted as %s, want %s", model, got, want)
-		}
-	}
 }
 
 // What ps shows of a server: what was asked for, and nothing else.

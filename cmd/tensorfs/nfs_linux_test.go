@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/nfsstate"
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 	"golang.org/x/sys/unix"
@@ -131,8 +132,8 @@ func mountsNFS(t *testing.T) {
 	t.Helper()
 	t.Setenv(asProgram, "1")
 	t.Setenv(withNFSClient, "1")
-	nfsClients["linux"] = linuxClient
-	t.Cleanup(func() { delete(nfsClients, "linux") })
+	server.NFSClients["linux"] = linuxClient
+	t.Cleanup(func() { delete(server.NFSClients, "linux") })
 }
 
 // withMount puts a program in the place of mount(8), and returns where states are.
@@ -419,7 +420,7 @@ func TestNFSMountHangs(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	ctx, end := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
-	go func() { failed <- runNFSMount(ctx, 1, strings.Repeat("a", 32), pidFile) }()
+	go func() { failed <- server.RunNFSMount(ctx, 1, strings.Repeat("a", 32), pidFile) }()
 	testlimit.Wait(t, "start of the program", func() bool {
 		b, err := os.ReadFile(pidFile)
 		return err == nil && bytes.HasSuffix(b, []byte("\n"))

@@ -80,7 +80,7 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 		write = func(w io.Writer) error { return cli.PrintJSON(w, r) }
 	}
 	if name == toStdout {
-		return ignorePipe(write(stdout))
+		return cli.IgnorePipe(write(stdout))
 	}
 	if err := writeWhole(name, write); err != nil {
 		return err
@@ -111,7 +111,7 @@ func writeWhole(name string, write func(io.Writer) error) error {
 		if errors.Is(err, iofs.ErrNotExist) && !isPath(dir) {
 			return fmt.Errorf("%s: there is no directory %s; mkdir -p %s makes it", tensorfs.Printable(name), tensorfs.Printable(dir), tensorfs.Printable(dir))
 		}
-		return tensorfs.NoDirectory(dir, systemError(err))
+		return tensorfs.NoDirectory(dir, cli.SystemError(err))
 	}
 	defer os.Remove(f.Name())
 	if st, serr := os.Stat(name); serr == nil && st.Mode().IsRegular() {
@@ -124,25 +124,14 @@ func writeWhole(name string, write func(io.Writer) error) error {
 		return err
 	}
 	if err := os.Rename(f.Name(), name); err != nil {
-		return fmt.Errorf("%s: %w", tensorfs.Printable(name), systemError(err))
+		return fmt.Errorf("%s: %w", tensorfs.Printable(name), cli.SystemError(err))
 	}
 	return nil
 }
 
-// systemError is the system's error for a file whose name the user never saw.
-func systemError(err error) error {
-	if e, ok := errors.AsType[*iofs.PathError](err); ok {
-		return e.Err
-	}
-	if e, ok := errors.AsType[*os.LinkError](err); ok {
-		return e.Err
-	}
-	return err
-}
-
 // make looks at the tensors, with progress.
 func (o *reportOptions) make(cmd *cobra.Command, args []string, t, other *tree.Tree) (*report.Report, error) {
-	ctx, stop := interruptible(cmd.Context())
+	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
 	named := cli.PrintableName(args[0])
 	models := []*tensorfs.Model{t.Model}

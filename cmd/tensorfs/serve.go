@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/server"
 )
 
 func (s system) serve() *cobra.Command {
@@ -15,7 +16,7 @@ func (s system) serve() *cobra.Command {
 		model, err := args[0], error(nil)
 		o.keepInside, o.shared = os.Geteuid() == 0, true
 		if o.spec.HandedOver {
-			model, o.LoRA, err = takeOver(os.Stdin)
+			model, o.LoRA, err = server.Handed(os.Stdin)
 		}
 		if err == nil {
 			model, err = absolute(model)
@@ -24,7 +25,7 @@ func (s system) serve() *cobra.Command {
 			err = o.check()
 		}
 		if err == nil {
-			err = o.specFor("serve", model, "", nil).become("")
+			err = o.specFor("serve", model, "", nil).Become("")
 		}
 		if err != nil {
 			return err

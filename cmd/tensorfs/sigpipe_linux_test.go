@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 	"golang.org/x/sys/unix"
 )
@@ -196,7 +197,7 @@ func TestMountResets(t *testing.T) {
 			if n := asked.Load() - before; n < 16 {
 				t.Errorf("only %d requests", n)
 			}
-			time.Sleep(2 * unmountAgain) // in which one that was told to unmount would
+			time.Sleep(2 * server.UnmountAgain) // in which one that was told to unmount would
 			stillThere(t, c, said)
 		})
 	}

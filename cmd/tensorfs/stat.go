@@ -145,7 +145,7 @@ func (o *statOptions) one(cmd *cobra.Command, model, want string, head func()) (
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := interruptible(cmd.Context())
+	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
 	progress, err := o.measure(ctx, cmd.ErrOrStderr(), rows, one)
 	if err := finishRead(ctx, progress, err, cli.PrintableName(model), "numbers", t.Model); err != nil {
@@ -162,9 +162,9 @@ func (o *statOptions) one(cmd *cobra.Command, model, want string, head func()) (
 		head()
 	}
 	if one {
-		return nil, ignorePipe(rows[0].print(cmd.OutOrStdout()))
+		return nil, cli.IgnorePipe(rows[0].print(cmd.OutOrStdout()))
 	}
-	return nil, ignorePipe(printStats(cmd.OutOrStdout(), rows))
+	return nil, cli.IgnorePipe(printStats(cmd.OutOrStdout(), rows))
 }
 
 // statSelect returns the rows that a NAME or a GLOB selects, and whether it is a

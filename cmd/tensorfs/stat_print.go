@@ -16,7 +16,7 @@ import (
 func (r *statRow) print(stdout io.Writer) error {
 	w := bufio.NewWriter(stdout)
 	row := func(key, format string, args ...any) {
-		fmt.Fprintln(w, paragraph(cli.Columns, fmt.Sprintf("%-10s", key), fmt.Sprintf(format, args...)))
+		fmt.Fprintln(w, cli.Paragraph(cli.Columns, fmt.Sprintf("%-10s", key), fmt.Sprintf(format, args...)))
 	}
 	named := func(key, name string) { fmt.Fprintf(w, "%-10s%s\n", key, tensorfs.Printable(name)) } // it may have any blanks
 	t := r.tensor
@@ -29,7 +29,7 @@ func (r *statRow) print(stdout io.Writer) error {
 	}
 	row("type", "%s, %s", storedType(t), cli.Size(t.Data.Size()))
 	n, _ := tensorfs.Elements(t.Numbers())
-	row("shape", "%s, %s", shape(t), plural(n, "number"))
+	row("shape", "%s, %s", shape(t), cli.Plural(n, "number"))
 	if r.numbers == nil {
 		row("numbers", "none: %s", tensorfs.OneLine(r.reason))
 		return w.Flush()
@@ -136,10 +136,10 @@ func printStats(stdout io.Writer, rows []*statRow) error {
 	}
 	for _, r := range rows {
 		if note := r.notes(); note != "" {
-			fmt.Fprintln(w, paragraph(cli.Columns, "note: ", fmt.Sprintf("%s: %s", tensorfs.Printable(r.name), note)))
+			fmt.Fprintln(w, cli.Paragraph(cli.Columns, "note: ", fmt.Sprintf("%s: %s", tensorfs.Printable(r.name), note)))
 		}
 	}
-	fmt.Fprintf(w, "\n%s, %s numbers\n", plural(len(rows), "tensor"), count(numbers))
+	fmt.Fprintf(w, "\n%s, %s numbers\n", cli.Plural(len(rows), "tensor"), count(numbers))
 	return w.Flush()
 }
 

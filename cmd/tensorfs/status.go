@@ -168,7 +168,7 @@ func (m *mountStatus) print(stdout io.Writer) {
 		say("no watch: a chmod, rename or link of the model's files counts as a change too: %s", tensorfs.OneLine(m.Unwatched))
 	}
 	if m.TakenOver > 0 {
-		say("taken over %s from a server that was gone", plural(m.TakenOver, "time"))
+		say("taken over %s from a server that was gone", cli.Plural(m.TakenOver, "time"))
 	}
 	if w := m.Warm; w != nil {
 		why := ""
@@ -178,7 +178,7 @@ func (m *mountStatus) print(stdout io.Writer) {
 		say("%s of %s read ahead (%s)%s", cli.Size(w.Done), cli.Size(w.Total), w.View, why)
 	}
 	if m.Library {
-		say("a library of %s, %d open", plural(*m.Models, "model"), len(m.Open))
+		say("a library of %s, %d open", cli.Plural(*m.Models, "model"), len(m.Open))
 		for _, name := range m.Open {
 			fmt.Fprintf(stdout, "  %s\n", tensorfs.Printable(name))
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/server"
 )
 
 type umountOptions struct{ lazy, all bool }
@@ -32,7 +33,7 @@ func (s system) umount() *cobra.Command {
 	}, flags{"all": &o.all, "lazy": &o.lazy}, func(cmd *cobra.Command, args []string) error {
 		places := make([]string, len(args))
 		for i, arg := range args {
-			places[i] = mountpointOf(arg)
+			places[i] = server.MountpointOf(arg)
 		}
 		if o.all {
 			var err error

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -30,7 +31,7 @@ func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if several {
-		ctx, stop := interruptible(cmd.Context())
+		ctx, stop := cli.Interruptible(cmd.Context())
 		defer stop()
 		return o.several(ctx, cmd, list, notes)
 	}
@@ -39,7 +40,7 @@ func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer t.Model.Close()
-	ctx, stop := interruptible(cmd.Context())
+	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
 	return o.values(ctx, &verification{tree: t, model: args[0], notes: notes, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), json: o.json})
 }
@@ -78,5 +79,5 @@ func (o *verifyOptions) values(ctx context.Context, v *verification) error {
 		return err
 	}
 	r.noteUncompared(v.tree.Model)
-	return r.end(fmt.Sprintf("%s and %s read", plural(r.Tensors, "tensor"), plural(r.Files, "digest")))
+	return r.end(fmt.Sprintf("%s and %s read", cli.Plural(r.Tensors, "tensor"), cli.Plural(r.Files, "digest")))
 }

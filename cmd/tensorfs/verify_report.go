@@ -206,7 +206,7 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 	}
 	said := "nothing found so far"
 	if n := len(r.Findings); n > 0 {
-		said = plural(n, "finding") + " so far, listed on standard output"
+		said = cli.Plural(n, "finding") + " so far, listed on standard output"
 	}
 	return fmt.Errorf("%s: interrupted after %s, %s of %s; %s", tensorfs.Printable(r.model), near.All(far), cli.Size(r.Bytes), cli.Size(total), said)
 }
@@ -222,19 +222,19 @@ func (r *reporter) end(did string) error {
 	if r.json {
 		r.failed = cli.PrintJSON(r.stdout, r.verifyReport)
 	} else {
-		found := r.painter.Paint(cli.Good, plural(0, "finding"))
+		found := r.painter.Paint(cli.Good, cli.Plural(0, "finding"))
 		if n := len(r.Findings); n > 0 {
-			found = r.painter.Paint(cli.Bad, plural(n, "finding"))
+			found = r.painter.Paint(cli.Bad, cli.Plural(n, "finding"))
 		}
 		if n := len(r.Overflows); n > 0 {
-			found += fmt.Sprintf(", %s in f16/", plural(n, "overflow"))
+			found += fmt.Sprintf(", %s in f16/", cli.Plural(n, "overflow"))
 		}
 		r.print("%s, %s, %s", did, cli.Size(r.Bytes), found)
 	}
 	if r.failed != nil || len(r.Findings) == 0 {
 		return r.failed
 	}
-	return fmt.Errorf("%s: %s, listed on standard output; %s", cli.PrintableName(r.model), plural(len(r.Findings), "finding"), r.advice())
+	return fmt.Errorf("%s: %s, listed on standard output; %s", cli.PrintableName(r.model), cli.Plural(len(r.Findings), "finding"), r.advice())
 }
 
 // advices say what to do about each kind of findings, the likely cause of others

@@ -82,11 +82,11 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 	}
 	for i, target := range list {
 		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted after %d of %s", i, plural(len(list), "model"))
+			return fmt.Errorf("interrupted after %d of %s", i, cli.Plural(len(list), "model"))
 		}
 		r, err := o.oneOf(ctx, cmd, target)
 		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("interrupted after %d of %s; %w", i, plural(len(list), "model"), err)
+			return fmt.Errorf("interrupted after %d of %s; %w", i, cli.Plural(len(list), "model"), err)
 		}
 		name := cli.PrintableName(target.name)
 		one := verifiedModel{Model: name}
@@ -99,11 +99,11 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 		case len(r.Findings) > 0:
 			found++
 			one.verifyReport = &r.verifyReport
-			lines = append([]string{fmt.Sprintf("%s: %s; %s", name, painter.Paint(cli.Bad, plural(len(r.Findings), "finding")), r.advice())}, r.lines...)
+			lines = append([]string{fmt.Sprintf("%s: %s; %s", name, painter.Paint(cli.Bad, cli.Plural(len(r.Findings), "finding")), r.advice())}, r.lines...)
 		default:
 			sound++
 			one.verifyReport = &r.verifyReport
-			lines = []string{fmt.Sprintf("%s: %s, %s and %s read, %s", name, painter.Paint(cli.Good, "ok"), plural(r.Tensors, "tensor"), plural(r.Files, "digest"), cli.Size(r.Bytes))}
+			lines = []string{fmt.Sprintf("%s: %s, %s and %s read, %s", name, painter.Paint(cli.Good, "ok"), cli.Plural(r.Tensors, "tensor"), cli.Plural(r.Files, "digest"), cli.Size(r.Bytes))}
 		}
 		all = append(all, one)
 		if o.json {
@@ -119,7 +119,7 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 		if err := cli.PrintJSON(stdout, all); err != nil {
 			return err
 		}
-	} else if _, err := fmt.Fprintf(stdout, "%s: %d ok, %d with findings, %d not verified\n", plural(len(list), "model"), sound, found, failed); err != nil {
+	} else if _, err := fmt.Fprintf(stdout, "%s: %d ok, %d with findings, %d not verified\n", cli.Plural(len(list), "model"), sound, found, failed); err != nil {
 		return err
 	}
 	if found+failed > 0 {

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
+	"os"
 	"strings"
+	"syscall"
 
 	"github.com/tensorfs/tensorfs"
 )
@@ -72,3 +75,22 @@ func (r Reported) Error() string { return r.Err.Error() }
 
 // Unwrap returns what was reported, which decides the exit code.
 func (r Reported) Unwrap() error { return r.Err }
+
+// SystemError is the system's error for a file whose name the user never saw.
+func SystemError(err error) error {
+	if e, ok := errors.AsType[*iofs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// IgnorePipe lets a reader like head stop early.
+func IgnorePipe(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -106,4 +107,19 @@ func Wrap(s string, width, rows int) (lines []string) {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// Paragraph is a text in lines of width columns, at least 40 and at most 80. The first begins with "first", and
+// all following lines are indented by as much.
+func Paragraph(width int, first, text string) string {
+	indent := strings.Repeat(" ", Cells(first))
+	return first + strings.Join(Wrap(text, min(max(width, 40), Columns)-len(indent), 0), "\n"+indent)
+}
+
+// Plural puts a number before a word.
+func Plural[T int | int64](n T, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }

@@ -94,7 +94,7 @@ var rules = map[string]rule{
 	"fs/internal/erofs":                  {"", "", "it lays out files by their sizes, whatever they hold"},
 	"internal/keep":                      {"", "", "it keeps descriptors, whatever they are of"},
 	"internal/memlimit":                  {"internal/mounts", "", "it knows memory and not what it is for; control groups are found in the table of mounts"},
-	"internal/loopback":                  {"root internal/nfsstate internal/mounts internal/memlimit", "internal/testing/testnfs", "it mounts what its caller serves, whatever that is"},
+	"internal/server/loopback":           {"root internal/nfsstate internal/mounts internal/memlimit", "internal/testing/testnfs", "it mounts what its caller serves, whatever that is"},
 	"fs":                                 {"root fs/internal/erofs internal/mounts internal/memlimit", "internal/nfsstate internal/source internal/testing/testmodel internal/testing/testmount internal/testing/testwatch", "the file system serves names and Data and knows nothing of models"},
 	"views/mix":                          {"root views views/kernel", "formats internal/testing/testturn", "it computes numbers of tensors, whatever models they are of and whoever names them"},
 	"formats/models/merged":              {"root internal/jsonobj internal/source formats formats/hub formats/recipe formats/safetensors views views/lora views/mix internal/convert internal/convert/hf", "all", "it opens a recipe as a directory of models; how that is shown is views/tree's business"},
@@ -115,6 +115,7 @@ var rules = map[string]rule{
 	"internal/stores":                    {"root internal/environ internal/opendir internal/source internal/remote/hub internal/export formats/gguf formats/ollama", "internal/testing/testmodel", "it writes where other programs look, what it is told to; what they want to know of a GGUF file is formats/ollama's business"},
 	"fs/nfs":                             {"root fs", "all", "it serves names and Data to clients of NFS and knows nothing of models; where it is mounted is for commands"},
 	"views/tree":                         {"root internal/near internal/parallel internal/convert internal/convert/hf views formats/config formats/architectures formats/names formats/adapter formats/exported", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
+	"internal/server":                    {"root internal/cli internal/conceal internal/environ internal/keep internal/memlimit internal/mounts internal/near internal/nfsstate internal/server/loopback internal/source internal/web formats formats/library fs fs/nfs views/tree", "internal/cli", "it serves what a command has opened; which model that is, and how it was asked for, is the command's business"},
 	"cmd/tensorfs":                       {"all", "all", "it introduces the packages to each other"},
 
 	"metal":                     {"root internal/source internal/cache internal/parallel internal/export formats formats/config formats/exported formats/models formats/names formats/safetensors views views/tree internal/convert internal/convert/hf", "all", "it puts what views, and hf/ and mlx/, give of a model into buffers, in the process that uses them; how models are mounted is not its business"},

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"errors"
@@ -35,9 +35,9 @@ func runtimePlaces() (string, error) {
 	return filepath.Join(dir, mounts.Program), nil
 }
 
-// placeFor makes the directory for mounts without a MOUNTPOINT, and returns the
+// PlaceFor makes the directory for mounts without a MOUNTPOINT, and returns the
 // mount point of a model there. Another model of the same name gets another one.
-func placeFor(model string) (string, error) {
+func PlaceFor(model string) (string, error) {
 	dir, err := runtimePlaces()
 	if err == nil {
 		if err = os.Mkdir(dir, 0o700); err == nil || errors.Is(err, iofs.ErrExist) {
@@ -102,10 +102,10 @@ func isPlaceName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.Contains(name, "/")
 }
 
-// mountpointOf returns the mount point that an argument of umount names: a directory,
+// MountpointOf returns the mount point that an argument of umount names: a directory,
 // or the name of a mount in the place for those without one. It touches no mount,
 // whose server may hang.
-func mountpointOf(arg string) string {
+func MountpointOf(arg string) string {
 	dir, err := runtimePlaces()
 	if err != nil || !isPlaceName(arg) || isTensorfs(arg) {
 		return arg

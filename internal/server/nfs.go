@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"bytes"
@@ -17,25 +17,25 @@ import (
 
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/fs/nfs"
-	"github.com/tensorfs/tensorfs/internal/loopback"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/nfsstate"
+	"github.com/tensorfs/tensorfs/internal/server/loopback"
 )
 
-// nfsClient is how a system mounts a directory of an NFS server.
-type nfsClient struct {
-	program string
-	args    []string // before the options
-	options []string // and the port
+// NFSClient is how a system mounts a directory of an NFS server.
+type NFSClient struct {
+	Program string
+	Args    []string // before the options
+	Options []string // and the port
 }
 
-// nfsClients are the systems whose mounts are by NFS; Linux has FUSE, which needs neither root nor a module. The
+// NFSClients are the systems whose mounts are by NFS; Linux has FUSE, which needs neither root nor a module. The
 // options forbid to run or write anything, and let reads fail when the server is gone. Locks are the client's own,
 // and as nothing changes, it may keep what it knows.
-var nfsClients = map[string]*nfsClient{
+var NFSClients = map[string]*NFSClient{
 	"darwin": {
-		program: "/sbin/mount_nfs",
-		options: []string{"rdonly", "nosuid", "nodev", "noexec", "nobrowse", "vers=3", "tcp",
+		Program: "/sbin/mount_nfs",
+		Options: []string{"rdonly", "nosuid", "nodev", "noexec", "nobrowse", "vers=3", "tcp",
 			"rsize=1048576", "readahead=16", "dsize=65536", "rdirplus", "locallocks", "actimeo=3600",
 			"soft", "intr", "timeo=100", "retrans=3", "deadtimeout=60", "noresvport"},
 	},
@@ -45,16 +45,16 @@ var nfsClients = map[string]*nfsClient{
 const nfsMountTime = 30 * time.Second
 
 // command returns the program that mounts what a server on this machine has, and its arguments.
-func (c *nfsClient) command(port int, token, dir string) (program string, args []string) {
+func (c *NFSClient) command(port int, token, dir string) (program string, args []string) {
 	p := strconv.Itoa(port)
-	options := slices.Concat(c.options, []string{"port=" + p, "mountport=" + p})
-	return c.program, slices.Concat(c.args, []string{"-o", strings.Join(options, ","), nfsstate.Source(token), dir})
+	options := slices.Concat(c.Options, []string{"port=" + p, "mountport=" + p})
+	return c.Program, slices.Concat(c.Args, []string{"-o", strings.Join(options, ","), nfsstate.Source(token), dir})
 }
 
-// runNFSMount mounts and serves until ctx ends. An error is one line with what is wrong and
+// RunNFSMount mounts and serves until ctx ends. An error is one line with what is wrong and
 // what to do.
-func runNFSMount(ctx context.Context, port int, token, dir string) error {
-	program, args := nfsClients[runtime.GOOS].command(port, token, dir)
+func RunNFSMount(ctx context.Context, port int, token, dir string) error {
+	program, args := NFSClients[runtime.GOOS].command(port, token, dir)
 	c := exec.CommandContext(ctx, program, args...)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -145,7 +145,7 @@ func mountNFS(c *Content, at string, opts fs.Options) (Served, error) {
 		Mount: func(path string) error {
 			ctx, cancel := context.WithTimeout(context.Background(), nfsMountTime)
 			defer cancel()
-			return runNFSMount(ctx, s.port, server.Token(), path)
+			return RunNFSMount(ctx, s.port, server.Token(), path)
 		},
 		Clients: server.Clients, Unmounted: server.Unmounted(),
 		Status: func() any {

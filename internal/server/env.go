@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"path/filepath"
@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/environ"
 )
 
-// placesEnv are the variables that say where models are.
-var placesEnv = []string{"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "HOME", "XDG_CACHE_HOME"}
+// PlacesEnv are the variables that say where models are.
+var PlacesEnv = []string{"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "HOME", "XDG_CACHE_HOME"}
 
 // pathsEnv are the variables that hold a path, with the function that reads it as the variable's program does. nil
 // means that the program takes the path as it is written.
@@ -66,10 +66,10 @@ var foregroundEnv = []string{"NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTE
 func keepEnv(all, besides []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return !isKeptEnv(name) && !slices.Contains(besides, name)
+		return !IsKeptEnv(name) && !slices.Contains(besides, name)
 	})
 }
 
-func isKeptEnv(name string) bool {
-	return slices.Contains(placesEnv, name) || slices.Contains(keptEnv, name) || strings.HasPrefix(name, ownEnv)
+func IsKeptEnv(name string) bool {
+	return slices.Contains(PlacesEnv, name) || slices.Contains(keptEnv, name) || strings.HasPrefix(name, ownEnv)
 }

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/keep"
 )
 
-// keepMounts keeps mounts for servers that name a socket, until a signal ends it.
-func keepMounts(socket string, stdout io.Writer) error {
+// Keep keeps mounts for servers that name a socket, until a signal ends it.
+func Keep(socket string, stdout io.Writer) error {
 	if socket == "" {
 		return cli.UsageError{Err: errors.New("give --socket SOCKET, the path that servers name with --takeover")}
 	}
@@ -22,7 +22,7 @@ func keepMounts(socket string, stdout io.Writer) error {
 	if err != nil {
 		return tensorfs.PathError(socket, err)
 	}
-	ctx, stop := interruptible(context.Background())
+	ctx, stop := cli.Interruptible(context.Background())
 	defer stop()
 	context.AfterFunc(ctx, func() { l.Close() })
 	if err := notifyReady(); err != nil {
@@ -32,10 +32,10 @@ func keepMounts(socket string, stdout io.Writer) error {
 	return new(keep.Keeper).Serve(l)
 }
 
-// warnUnkept explains in one line why the mount that is about to be made is not kept yet.
+// WarnUnkept explains in one line why the mount that is about to be made is not kept yet.
 // Its server logs the same.
-func (s *Spec) warnUnkept(stderr io.Writer) {
-	if s.Takeover == "" || s.Takeover == bySystemd {
+func (s *Spec) WarnUnkept(stderr io.Writer) {
+	if s.Takeover == "" || s.Takeover == BySystemd {
 		return
 	}
 	if err := keep.Reach(s.Takeover); err != nil {
@@ -48,10 +48,10 @@ func (s *Spec) keeper() (fs.Keeper, error) {
 	switch {
 	case s.Takeover == "":
 		return nil, nil
-	case s.Takeover == bySystemd:
+	case s.Takeover == BySystemd:
 		systemd, err := keep.NewSystemd()
 		if err != nil {
-			return nil, fmt.Errorf("--takeover %s: %w", bySystemd, err)
+			return nil, fmt.Errorf("--takeover %s: %w", BySystemd, err)
 		}
 		return systemd, nil
 	}

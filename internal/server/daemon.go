@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"bufio"
@@ -24,14 +24,14 @@ import (
 // used. Everything before it is an error message.
 const ready = "\x00ready\n"
 
-// start runs this program again as the server, in a session of its own, and waits until it
+// Start runs this program again as the server, in a session of its own, and waits until it
 // is ready or has failed. Its standard error is a pipe to here until then. However this
 // process ends, afterwards there is either a working mount or none: on a signal it ends the
 // server and waits for its end, and a server that cannot report that it is ready unmounts.
 //
 // The server has another working directory, so paths are absolute, and its command line ends
 // with the model and the mount point, to be seen in ps.
-func (s *Spec) start(stderr io.Writer) error {
+func (s *Spec) Start(stderr io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"errors"
@@ -14,17 +14,17 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// openingGC is the collector's target while a model is opened.
-const openingGC = 400
+// OpeningGC is the collector's target while a model is opened.
+const OpeningGC = 400
 
-// serve mounts and answers requests until the mount is gone.
-func (s *Spec) serve(stdout, stderr io.Writer, open func(*slog.Logger) (*Content, error)) (err error) {
+// Serve mounts and answers requests until the mount is gone.
+func (s *Spec) Serve(stdout, stderr io.Writer, open func(*slog.Logger) (*Content, error)) (err error) {
 	if s.Background {
 		ignoreHangups()
 	} else {
 		defer func() {
 			if err != nil {
-				_ = notifyFailed(err) // the program that started it sees that it ended
+				_ = NotifyFailed(err) // the program that started it sees that it ended
 			}
 		}()
 	}
@@ -37,7 +37,7 @@ func (s *Spec) serve(stdout, stderr io.Writer, open func(*slog.Logger) (*Content
 	defer closeLog()
 	// What opening allocates stays in use; collecting again and again would take
 	// a third of the time until the mount is ready.
-	collect := debug.SetGCPercent(openingGC)
+	collect := debug.SetGCPercent(OpeningGC)
 	defer debug.SetGCPercent(collect)    // of a program that goes on without this server
 	if s.Backend == mounts.BackendFUSE { // the kernel keeps what it gets, which an NFS server's clients need not
 		source.ReadDirect(streamMemory)
@@ -79,7 +79,7 @@ func (s *Spec) serve(stdout, stderr io.Writer, open func(*slog.Logger) (*Content
 	}
 	if s.Background {
 		if err := announce(signals); err != nil {
-			logger.Error("nobody is waiting for the mount any more; removing it", "err", err)
+			logger.Error("the mount command is gone; removing the mount", "err", err)
 			if uerr := server.UnmountLazy(); uerr != nil {
 				return errors.Join(err, uerr)
 			}

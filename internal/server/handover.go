@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"encoding/json"
@@ -84,17 +84,17 @@ func handOver(model string, adapters []string, environ []string) (*os.File, erro
 	return f, nil
 }
 
-// startAgain replaces this process by another program. Tests that run commands in their
+// StartAgain replaces this process by another program. Tests that run commands in their
 // own process set it to nil: there a server is what it is.
-var startAgain = syscall.Exec
+var StartAgain = syscall.Exec
 
-// become starts this program again in this process, as a server in the
+// Become starts this program again in this process, as a server in the
 // foreground, if its command line or its environment has something that others must
 // not read. Otherwise it returns nil.
-func (s *Spec) become(kind string) error {
+func (s *Spec) Become(kind string) error {
 	environ := os.Environ()
 	env := keepEnv(environ, foregroundEnv)
-	if startAgain == nil || s.HandedOver || !s.hasNames() && len(env) == len(environ) {
+	if StartAgain == nil || s.HandedOver || !s.hasNames() && len(env) == len(environ) {
 		return nil
 	}
 	self, err := os.Executable()
@@ -110,15 +110,15 @@ func (s *Spec) become(kind string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("cannot start the server: %w", startAgain(self, args, env))
+	return fmt.Errorf("cannot start the server: %w", StartAgain(self, args, env))
 }
 
 // maxHanded bounds it: the kernel bounds each variable to 128 KiB.
 const maxHanded = 8 << 20
 
-// takeOver reads what was handed over, sets the variables only for this process, and leaves
+// Handed reads what was handed over, sets the variables only for this process, and leaves
 // nothing of it readable.
-func takeOver(stdin *os.File) (model string, adapters []string, err error) {
+func Handed(stdin *os.File) (model string, adapters []string, err error) {
 	var h handed
 	if err := json.NewDecoder(io.LimitReader(stdin, maxHanded)).Decode(&h); err != nil {
 		return "", nil, fmt.Errorf("the mount command handed nothing over: %w", err)

@@ -1,4 +1,4 @@
-package main
+package server
 
 // notify does nothing: there is no systemd.
 func notify(string) error { return nil }

@@ -1,7 +1,8 @@
-package main
+package server
 
 import (
 	"log/slog"
+	"path/filepath"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
@@ -9,7 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
-// Spec says what a server serves, where, and how.
+// Spec specifies what a server serves, where, and how.
 type Spec struct {
 	Command    string   // that runs the server: mount or serve
 	Model      string   // an absolute path, or the name of a model or a library
@@ -33,8 +34,8 @@ type Spec struct {
 
 // Content is what a server serves: a model or a library.
 type Content struct {
-	Root     tensorfs.Dir           // a model's tree; nil for a library
-	Library  *fs.Library            // nil for a model
+	Root     tensorfs.Dir           // the tree of a model; nil if Library is set
+	Library  *fs.Library            // or nil
 	Options  fs.Options             // as far as they follow from the content
 	View     string                 // that is read ahead
 	Warming  *tree.Warming          // nil to read nothing ahead
@@ -72,4 +73,22 @@ func servedBy(s *fs.Server, err error) (Served, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// BySystemd is the value of --takeover for a mount that systemd keeps.
+const BySystemd = "systemd"
+
+// AbsolutePaths makes what a server is to find independent of the working directory, which it leaves.
+func (s *Spec) AbsolutePaths() error {
+	for _, path := range []*string{&s.Takeover, &s.Secrets} {
+		if *path == "" || *path == BySystemd || filepath.IsAbs(*path) {
+			continue
+		}
+		abs, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = abs
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"errors"
@@ -17,9 +17,9 @@ import (
 // Without systemd it does nothing. See sd_notify(3).
 func notifyReady() error { return notify("READY=1") }
 
-// notifyFailed reports why there is no mount: the line that is printed, and the kind of the
+// NotifyFailed reports why there is no mount: the line that is printed, and the kind of the
 // error.
-func notifyFailed(err error) error {
+func NotifyFailed(err error) error {
 	text := "STATUS=" + cli.ErrorLine(err, os.Args[1:])
 	if no := errnoOf(err); no != 0 {
 		text += fmt.Sprintf("\nERRNO=%d", int(no))

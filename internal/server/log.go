@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"bytes"
@@ -57,12 +57,12 @@ func (s *Spec) logger(stderr io.Writer) (l *slog.Logger, close func(), err error
 	return slog.New(s.handler(q.put, !isDevice && s.Log != "")), q.close, nil
 }
 
-// logPath makes the file that --log names independent of the working directory.
-func logPath(name string) (string, error) {
+// LogPath makes the file that --log names independent of the working directory.
+func LogPath(name string) (string, error) {
 	if _, isDevice := logDevices[name]; name == "" || isDevice {
 		return name, nil
 	}
-	if meant := near.Names(name, logNames(), 1); meant != nil && !strings.Contains(name, "/") {
+	if meant := near.Names(name, LogNames(), 1); meant != nil && !strings.Contains(name, "/") {
 		if _, err := os.Lstat(name); err != nil {
 			return "", cli.UsageError{Err: fmt.Errorf("--log %s: did you mean %s? For a file of that name write ./%[1]s", cli.PrintableName(name), meant[0])}
 		}
@@ -70,8 +70,8 @@ func logPath(name string) (string, error) {
 	return filepath.Abs(name)
 }
 
-// logNames are the values of --log that are not files.
-func logNames() []string { return slices.Sorted(maps.Keys(logDevices)) }
+// LogNames are the values of --log that are not files.
+func LogNames() []string { return slices.Sorted(maps.Keys(logDevices)) }
 
 // sink writes a line that ends with a newline. It does not retain the line.
 type sink func(level slog.Level, line []byte)
@@ -171,10 +171,10 @@ func openJournal() (sink, error) {
 func openLogFile(path string) (sink, error) {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o644)
 	if errors.Is(err, syscall.ENXIO) {
-		return nil, fmt.Errorf("cannot open the log %s: nobody reads this FIFO; start its reader first or name a file", tensorfs.Printable(path))
+		return nil, fmt.Errorf("cannot open the log %s: no program reads this FIFO; start its reader first or name a file", tensorfs.Printable(path))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the log %s: %w; name another file", tensorfs.Printable(path), systemError(err))
+		return nil, fmt.Errorf("cannot open the log %s: %w; name another file", tensorfs.Printable(path), cli.SystemError(err))
 	}
 	return func(_ slog.Level, line []byte) { _, _ = f.Write(line) }, nil // on a full disk there is nowhere to report it either
 }
