@@ -76,7 +76,6 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 	"list":       {completeLibrary, nothing},
 	"remote":     {nothing},
 	"version":    {nothing},
-	"man":        {completeDirectory, nothing},
 	"completion": {nothing}, // cobra offers its ValidArgs
 }
 

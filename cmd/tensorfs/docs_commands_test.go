@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/internal/cli/manual"
 )
 
 // TestDocsCommandsPage holds docs/commands.md to the table of flags and the help texts;
@@ -93,8 +94,8 @@ func commandsPage(root *cobra.Command) string {
 	for part := range strings.SplitSeq(strings.TrimPrefix(system("linux").text("manual"), "# "), "\n# ") {
 		title, text, _ := strings.Cut(part, "\n")
 		fmt.Fprintf(&b, "\n## %s\n\n| name | what it is for |\n|---|---|\n", title[:1]+strings.ToLower(title[1:]))
-		for _, m := range manualItem.FindAllStringSubmatch(text, -1) {
-			pageRow(&b, "`"+strings.ReplaceAll(m[1], ", ", "`, `")+"`", escapeMarkdown(m[2]))
+		for _, item := range manual.Items(text) {
+			pageRow(&b, "`"+strings.ReplaceAll(item.Name, ", ", "`, `")+"`", escapeMarkdown(item.Text))
 		}
 	}
 	return b.String()

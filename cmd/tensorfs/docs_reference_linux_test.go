@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"github.com/tensorfs/tensorfs/internal/cli/manual"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -35,7 +36,7 @@ func TestReferenceIsComplete(t *testing.T) {
 			t.Errorf("%s %s is missing", kind, word)
 		}
 	}
-	for _, c := range append(pages(newRoot()), newRoot()) {
+	for _, c := range append(manual.Pages(newRoot()), newRoot()) {
 		if c.HasParent() {
 			want("command", c.CommandPath())
 		}

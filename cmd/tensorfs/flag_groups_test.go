@@ -45,7 +45,7 @@ func TestFlagGroups(t *testing.T) {
 // else, and that the manual page has the same titles.
 func TestHelpInGroups(t *testing.T) {
 	_, help, _ := command("mount", "--help")
-	page := string(systems[0].manPage(find(t, "mount"), ""))
+	page := string(book(systems[0]).Page(find(t, "mount")))
 	at := []int{strings.Index(help, "\nFlags:\n")}
 	for _, g := range flagGroups {
 		first, _, _ := strings.Cut(g.names, " ")

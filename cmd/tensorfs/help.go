@@ -64,7 +64,7 @@ var commandGroups = []struct{ title, commands string }{
 	{"Look into models:", "info ls cat stat diff report verify list"},
 	{"Mount models:", "mount umount status serve keep"},
 	{"Keep files of models:", "export fetch cache"},
-	{"About tensorfs itself:", "completion help man version"},
+	{"About tensorfs itself:", "completion help version"},
 }
 
 // groupCommands makes help list the commands by what they are for.

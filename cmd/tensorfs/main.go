@@ -93,7 +93,7 @@ func newRootFor(s system) *cobra.Command {
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(s.mount(), s.umount(), s.status(), s.keep(), s.serve(), s.ls(), s.info(), s.cat(), s.export(), s.verify(), s.diff(), s.stat(), s.report(), s.list(),
-		s.fetch(), s.cache(), s.version(), s.man(), s.completion(), s.command("remote", nil, nil, nil))
+		s.fetch(), s.cache(), s.version(), s.completion(), s.command("remote", nil, nil, nil))
 	for _, c := range root.Commands() {
 		if strings.Contains(c.Use, " MODEL") && !c.HasSubCommands() {
 			modelFirst(c)

@@ -1,219 +1,29 @@
+//go:build man
+
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
+	"runtime"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/cli/manual"
 )
 
-func (s system) man() *cobra.Command {
-	return s.command("man", between(1, 1), nil, func(cmd *cobra.Command, args []string) error {
-		if err := os.MkdirAll(args[0], 0o755); err != nil {
-			return tensorfs.NoDirectory(args[0], err)
-		}
-		for _, c := range append(pages(cmd.Root()), cmd.Root()) {
-			if err := os.WriteFile(filepath.Join(args[0], pageName(c)+".1"), s.manPage(c, pageDate()), 0o644); err != nil {
-				return tensorfs.NoDirectory(args[0], err)
-			}
-		}
-		return nil
-	})
-}
-
-// pages are the commands and topics that have a page of their own beside the root's.
-func pages(root *cobra.Command) []*cobra.Command {
-	return slices.DeleteFunc(slices.Clone(root.Commands()), func(c *cobra.Command) bool {
-		return c.Name() == "help" || !c.IsAvailableCommand() && !c.IsAdditionalHelpTopicCommand()
-	})
-}
-
-// pageName is the name of a command's page: tensorfs-mount.
-func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
-
-// pageDate is the date in the pages, "" if unknown. It never depends on the clock.
-func pageDate() string {
-	if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
-		return time.Unix(seconds, 0).UTC().Format(time.DateOnly)
-	}
-	return builtFrom().date
-}
-
-// exitStatus is the paragraph of a description after which the rest is a section of
-// its own.
-const exitStatus = "Exit status:"
-
-// manPage returns the page of a command, which has the texts of its help.
-func (s system) manPage(c *cobra.Command, date string) []byte {
-	r := roff{append(regexp.MustCompile(`[A-Z][A-Z]+`).FindAllString(c.Use, -1), "MODEL")}
-	page := fmt.Sprintf(".TH %q 1 %q \"tensorfs %s\" \"tensorfs manual\"\n.nh\n.ad l\n", strings.ToUpper(pageName(c)), date, version())
-	section := func(name, text string) {
-		if text != "" {
-			page += ".SH \"" + name + "\"\n" + strings.TrimPrefix(text, ".PP\n")
-		}
-	}
-	isRoot, isTopic := !c.HasParent(), c.IsAdditionalHelpTopicCommand()
-	use, others := strings.TrimPrefix(c.UseLine(), c.CommandPath()), []string{"tensorfs(1)"}
-	short, commands := c.Short, ""
-	if isRoot {
-		use, others, short = " COMMAND [flags] [ARGUMENT...]", nil, "show the tensors of a model as files"
-		for _, sub := range pages(c) {
-			others = append(others, pageName(sub)+"(1)")
-			commands += r.item(bold(pageName(sub))+"(1)", sub.Short+".")
-		}
-	}
-	description, exit, _ := strings.Cut(cmp.Or(long(c), c.Short+"."), exitStatus)
-	section("NAME", escape(pageName(c))+` \- `+r.words(strings.ToLower(short[:1])+short[1:]))
-	if !isTopic {
-		section("SYNOPSIS", bold(c.CommandPath())+r.words(use))
-	}
-	section("DESCRIPTION", r.text(description))
-	section("COMMANDS", commands)
-	if !isTopic {
-		section("OPTIONS", r.options(c))
-	}
-	section("EXIT STATUS", r.text(strings.TrimPrefix(exit, " ")))
-	if isRoot {
-		for part := range strings.SplitSeq(strings.TrimPrefix(s.text("manual"), "# "), "\n# ") {
-			name, text, _ := strings.Cut(part, "\n")
-			items := ""
-			for _, m := range manualItem.FindAllStringSubmatch(text, -1) {
-				items += r.item(italic(m[1]), m[2])
-			}
-			section(name, items)
-		}
-	}
-	section("EXAMPLES", r.text(c.Example))
-	others = append(others, strings.Fields(c.Annotations[pageKey])...)
-	for i, other := range others {
-		name, number, _ := strings.Cut(other, "(")
-		others[i] = bold(name) + "(" + number
-	}
-	section("SEE ALSO", strings.Join(others, ", ")+"\n")
-	return []byte(page)
-}
-
-// manualItem is a row of the text about variables and files.
-var manualItem = regexp.MustCompile(`(?m)^(.*)\n: (.*)$`)
-
-// roff writes texts of help as man takes them. They follow a few conventions:
+// With the tag man the program is a tool for packagers, which writes the manual pages to a directory:
 //
-//   - Empty lines separate paragraphs.
-//   - Lines that are indented are shown as they are.
-//   - Where all of them have two columns (or continue the second), they are a list.
-//   - Words in capitals that are in the command's usage, and flags, are emphasised.
-type roff struct{ operands []string }
-
-// text is paragraphs.
-func (r roff) text(s string) (all string) {
-	for p := range strings.SplitSeq(strings.Trim(s, "\n"), "\n\n") {
-		list := r.list(p)
-		switch {
-		case p == "":
-		case !strings.HasPrefix(p, " "):
-			all += ".PP\n" + r.words(p)
-		case list != "":
-			all += list
-		default:
-			all += ".PP\n.nf\n.RS 4n\n" + strings.TrimPrefix(escape(strings.ReplaceAll("\n"+p, "\n  ", "\n")), "\n") + "\n.RE\n.fi\n"
-		}
+//	go run -tags man ./cmd/tensorfs DIRECTORY
+func init() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: go run -tags man ./cmd/tensorfs DIRECTORY")
+		os.Exit(cli.ExitUsage)
 	}
-	return all
-}
-
-// list is a paragraph with two columns as a list, "" for another paragraph.
-func (r roff) list(s string) (items string) {
-	var rows [][2]string
-	for line := range strings.SplitSeq(s, "\n") {
-		body := strings.TrimLeft(line, " ")
-		if n := len(rows); len(line)-len(body) > 4 && n > 0 {
-			rows[n-1][1] += " " + body
-			continue
-		}
-		name, text, ok := strings.Cut(body, "  ")
-		if text = strings.TrimLeft(text, " "); !ok || strings.Contains(text, "  ") {
-			return ""
-		}
-		rows = append(rows, [2]string{name, text})
+	s := system(runtime.GOOS)
+	book := manual.Book{Root: newRootFor(s), Version: version(), Date: builtFrom().date, Sections: s.text("manual"), Long: long, Groups: grouped}
+	if err := book.Write(os.Args[1]); err != nil {
+		cli.PrintError(os.Stderr, err, os.Args[1:])
+		os.Exit(cli.ExitFailed)
 	}
-	for _, row := range rows {
-		items += r.item(italic(row[0]), row[1])
-	}
-	return items
-}
-
-// item is a row of a list. name is roff already.
-func (r roff) item(name, text string) string { return ".TP\n" + name + "\n" + r.words(text) }
-
-// options lists the flags in their groups. The root's flags are for mount(8) and hidden,
-// except --help and --version, which cobra adds.
-func (r roff) options(c *cobra.Command) (items string) {
-	c.InitDefaultHelpFlag()
-	titles, sets := grouped(c.Flags())
-	for i, set := range sets {
-		if titles[i] != "" {
-			items += ".SS \"" + titles[i] + "\"\n"
-		}
-		items += r.flags(set)
-	}
-	return items
-}
-
-func (r roff) flags(set *pflag.FlagSet) (items string) {
-	set.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		name := bold("--" + f.Name)
-		if f.Shorthand != "" {
-			name = bold("-"+f.Shorthand) + ", " + name
-		}
-		value, usage := pflag.UnquoteUsage(f)
-		if value != "" {
-			name += " " + italic(value)
-		}
-		if !slices.Contains([]string{"", "false", "0", "0s", "[]"}, f.DefValue) {
-			usage += " (default: " + f.DefValue + ")"
-		}
-		items += r.item(name, strings.ToUpper(usage[:1])+usage[1:]+".")
-	})
-	return items
-}
-
-var (
-	manWord  = regexp.MustCompile(`[^\s\[\]().,;:|]+`)
-	flagWord = regexp.MustCompile(`^--?[a-zA-Z][a-z-]*$`)
-	// roffText escapes characters, so that a command can be copied from a page. A full stop
-	// begins a request.
-	roffText = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `~`, `\(ti`, `^`, `\(ha`, "`", `\(ga`, `'`, `\(aq`, "\n.", "\n\\&.")
-)
-
-func escape(s string) string { return roffText.Replace(s) }
-func bold(s string) string   { return `\fB` + escape(s) + `\fR` }
-func italic(s string) string { return `\fI` + escape(s) + `\fR` }
-
-// words is the text of a paragraph in a line.
-func (r roff) words(s string) string {
-	line := manWord.ReplaceAllStringFunc(strings.ReplaceAll(s, "\n", " "), func(w string) string {
-		switch {
-		case slices.Contains(r.operands, w):
-			return italic(w)
-		case flagWord.MatchString(w):
-			return bold(w)
-		}
-		return escape(w)
-	})
-	if strings.HasPrefix(line, ".") {
-		line = `\&` + line
-	}
-	return line + "\n"
+	os.Exit(cli.ExitOK)
 }

@@ -8,15 +8,19 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/cli/manual"
 )
+
+// book has the manual pages, as man.go makes them.
+func book(s system) manual.Book {
+	return manual.Book{Root: newRootFor(s), Version: "0.1.0", Date: "1970-01-02", Sections: s.text("manual"), Long: long, Groups: grouped}
+}
 
 func manPages(t *testing.T) (dir string, pages map[string]string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "man1")
-	t.Setenv("SOURCE_DATE_EPOCH", "86400")
-	if code, stdout, stderr := command("man", dir); code != 0 || stdout != "" || stderr != "" {
-		t.Fatalf("man: exit code %d, %q, %q", code, stdout, stderr)
-	}
+	must(t, book("linux").Write(dir))
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -124,25 +128,8 @@ func TestEnvironmentIsDescribed(t *testing.T) {
 
 // manualNames are the variables and files that tensorfs(1) describes.
 func manualNames() (names []string) {
-	for _, m := range manualItem.FindAllStringSubmatch(system("linux").text("manual"), -1) {
-		names = append(names, strings.Split(m[1], ", ")...)
+	for _, item := range manual.Items(system("linux").text("manual")) {
+		names = append(names, strings.Split(item.Name, ", ")...)
 	}
 	return names
-}
-
-// TestManualText holds what the conventions of help texts become.
-func TestManualText(t *testing.T) {
-	for _, test := range []struct{ text, want string }{
-		{"a MODEL with -l or --lazy.", `.PP|a \fIMODEL\fR with \fB\-l\fR or \fB\-\-lazy\fR.|`},
-		{"One. Two\nthree.", ".PP|One. Two three.|"},
-		{".begins with a full stop", `.PP|\&.begins with a full stop|`},
-		{`back\slash, 2^-24, a_b_c and [*]`, `.PP|back\eslash, 2\(ha\-24, a_b_c and [*]|`},
-		{"  a      one\n  bb     two,\n         more", `.TP|\fIa\fR|one|.TP|\fIbb\fR|two, more|`},
-		{"  a  b  c\n  .d\n    -e", `.PP|.nf|.RS 4n|a  b  c|\&.d|  \-e|.RE|.fi|`},
-		{"one\n\ntwo", ".PP|one|.PP|two|"},
-	} {
-		if got := strings.ReplaceAll((roff{[]string{"MODEL"}}).text(test.text), "\n", "|"); got != test.want {
-			t.Errorf("%q: %s, want %s", test.text, got, test.want)
-		}
-	}
 }

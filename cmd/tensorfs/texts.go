@@ -57,7 +57,7 @@ func (s system) text(page string) string {
 	return strings.Join(lines, "")
 }
 
-// pageKey is the annotation of a command that names the pages which its own refers to.
+// pageKey is the annotation of a command that names the pages which its own refers to, for package manual.
 const pageKey = "see"
 
 // command makes a command of its text, with flags of its own.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/cli/manual"
 )
 
 // ofLinux are words that mean nothing on a Mac.
@@ -30,14 +31,14 @@ func helpOf(t *testing.T, goos string, c *cobra.Command) string {
 // manual, and lines that fit.
 func TestMacWords(t *testing.T) {
 	root := newRootFor("darwin")
-	for _, c := range append(pages(root), root) {
+	for _, c := range append(manual.Pages(root), root) {
 		help := helpOf(t, "darwin", c)
 		for line := range strings.Lines(help) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 				t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
 			}
 		}
-		for where, text := range map[string]string{"help": help, "manual": string(system("darwin").manPage(c, ""))} {
+		for where, text := range map[string]string{"help": help, "manual": string(book("darwin").Page(c))} {
 			for line := range strings.Lines(text) {
 				if word := ofLinux.FindString(line); word != "" {
 					t.Errorf("%s, %s: %q: say it in other words on a line that begins with darwin|: %s", c.CommandPath(), where, word, line)

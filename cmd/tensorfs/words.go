@@ -46,6 +46,7 @@ var refused = []struct{ words, advice string }{
 	{"push upload", "tensorfs writes nothing to other machines; ollama push and hf upload do"},
 	{"login logout auth whoami signin", "tensorfs has no login; tokens come from HF_TOKEN or hf auth login (see tensorfs help remote)"},
 	{"update upgrade uninstall install", "tensorfs comes from a package or from go install, which update and remove it"},
+	{"man manpage manual", "manual pages come with the packages; tensorfs help COMMAND prints the same text"},
 	{"train finetune fine-tune", "tensorfs trains no models; it shows what training needs as files"},
 }
 

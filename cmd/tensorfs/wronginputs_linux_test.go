@@ -62,8 +62,6 @@ func TestWrongInputs(t *testing.T) {
 		{"export m.gguf /dev/full f16", 1, "/dev/full: it is not a directory; name another directory"},
 		{"export m.gguf file f16", 1, at("file") + ": it is not a directory; name another directory"},
 		{"export m.gguf /proc/x f16", 1, "/proc/x: nothing can be written there: no such file or directory; name another directory"},
-		{"man /proc", 1, "/proc/tensorfs-cache.1: nothing can be written there: no such file or directory; name another directory"},
-		{"man file", 1, "file: it is not a directory; name another directory"},
 
 		// Values of flags.
 		{"diff --tolerance abc m.gguf m.gguf", 2, `--tolerance "abc": want a number such as 0.01; see tensorfs diff --help`},

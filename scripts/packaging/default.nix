@@ -16,7 +16,7 @@ pkgs.buildGoModule {
 
   nativeBuildInputs = [ pkgs.installShellFiles ];
   postInstall = ''
-    $out/bin/tensorfs man man1
+    go run -tags man -ldflags "-X main.release=0.1.0" ./cmd/tensorfs man1
     installManPage man1/*.1
     installShellCompletion --cmd tensorfs \
       --bash <($out/bin/tensorfs completion bash) \

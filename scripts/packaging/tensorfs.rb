@@ -17,7 +17,7 @@ class Tensorfs < Formula
     ldflags = "-s -w -X main.release=#{version} -X main.commit=@COMMIT@ -X main.date=@DATE@"
     system "go", "build", *std_go_args(ldflags: ldflags), "./cmd/tensorfs"
     generate_completions_from_executable(bin/"tensorfs", "completion", shells: [:bash, :zsh, :fish])
-    system bin/"tensorfs", "man", man1
+    system "go", "run", "-tags", "man", "-ldflags", ldflags, "./cmd/tensorfs", man1
     system "scripts/build-capi", "--prefix", prefix
     pkgshare.install "testdata/gguf/kv.gguf"
   end
