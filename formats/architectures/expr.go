@@ -142,7 +142,13 @@ var (
 // split cuts a text into names, numbers, texts and signs.
 func (p *exprParser) split(text string) error {
 	for text = strings.TrimLeft(text, " "); text != ""; text = strings.TrimLeft(text, " ") {
-		n := max(len(numberToken.FindString(text)), len(textToken.FindString(text)))
+		n := 0
+		switch c := text[0]; {
+		case '0' <= c && c <= '9':
+			n = len(numberToken.FindString(text))
+		case c == '"':
+			n = len(textToken.FindString(text))
+		}
 		switch {
 		case n > 0:
 		case isNameByte(text[0]):

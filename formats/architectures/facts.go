@@ -41,32 +41,39 @@ var keysText string
 // AllFacts returns the rows of keys.txt, in their order.
 var AllFacts = sync.OnceValue(func() []Fact { return must(readFacts("keys.txt", keysText)) })
 
-// factNames are the facts by their names, and the first fact of each field of config.json.
-var factNames = sync.OnceValues(func() (names, fields map[string]*Fact) {
-	names, fields = map[string]*Fact{}, map[string]*Fact{}
+// factIndex are the facts by their names, the first fact of each field of config.json, and the
+// facts of each key.
+type factIndex struct {
+	names, fields map[string]*Fact
+	keys          map[string][]*Fact
+}
+
+var factsBy = sync.OnceValue(func() (by factIndex) {
+	by = factIndex{map[string]*Fact{}, map[string]*Fact{}, map[string][]*Fact{}}
 	all := AllFacts()
 	for i := range all {
-		names[all[i].Name] = &all[i]
-		for _, field := range all[i].Fields {
-			if fields[field] == nil {
-				fields[field] = &all[i]
+		f := &all[i]
+		by.names[f.Name] = f
+		for _, field := range f.Fields {
+			if by.fields[field] == nil {
+				by.fields[field] = f
 			}
 		}
+		for _, key := range f.Keys {
+			by.keys[key] = append(by.keys[key], f)
+		}
 	}
-	return names, fields
+	return by
 })
 
 // FactOf returns a fact by its name, nil without it.
-func FactOf(name string) *Fact {
-	names, _ := factNames()
-	return names[name]
-}
+func FactOf(name string) *Fact { return factsBy().names[name] }
 
 // FactOfField returns the first fact that a field of config.json has, nil without one.
-func FactOfField(field string) *Fact {
-	_, fields := factNames()
-	return fields[field]
-}
+func FactOfField(field string) *Fact { return factsBy().fields[field] }
+
+// FactsOfKey returns the facts that have a key, by its name without the architecture's.
+func FactsOfKey(key string) []*Fact { return factsBy().keys[key] }
 
 //go:embed fields.txt
 var fieldsText string
@@ -111,7 +118,7 @@ func Harmless(key, architecture string) bool {
 		return true
 	}
 	name, own := strings.CutPrefix(key, architecture+".")
-	return own && slices.ContainsFunc(AllFacts(), func(f Fact) bool { return slices.Contains(f.Keys, name) })
+	return own && FactsOfKey(name) != nil
 }
 
 //go:embed llama.txt

@@ -1,6 +1,7 @@
 package architectures
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,7 @@ import (
 
 // Find returns the architecture of a name, GGUF's, or nil.
 func Find(name string) *Architecture {
-	if !slices.ContainsFunc(sections(), func(s section) bool { return s.name == name && s.has("class") && !s.has("gguf") }) {
+	if !slices.ContainsFunc(heads(), func(h head) bool { return h.name == name && h.gguf == name && h.classes != nil }) {
 		return nil
 	}
 	return architectureBlocks.get(name, func() *Architecture {
@@ -23,12 +24,42 @@ func Find(name string) *Architecture {
 
 // OfGGUF returns the settings of the blocks of an architecture, by GGUF's name.
 func OfGGUF(name string) []*Settings {
-	return settingsWhere(func(s *Settings) bool { return s.GGUF == name })
+	return settingsWhere(func(h head) bool { return h.gguf == name })
 }
 
 // OfClass returns the settings of the blocks that have a class that is true for is.
 func OfClass(is func(Class) bool) []*Settings {
-	return settingsWhere(func(s *Settings) bool { return slices.ContainsFunc(s.Classes, is) })
+	return settingsWhere(func(h head) bool { return slices.ContainsFunc(h.classes, is) })
+}
+
+// FittingGGUF returns the description of a GGUF file by its architecture's name: the first whose
+// condition holds, else the first without a condition, nil without either. If makes is not "",
+// only descriptions count for which tensorfs makes gguf, hf or mlx.
+func FittingGGUF(name, makes string, env *Env) *Settings {
+	return fitting(func(h head) bool { return h.gguf == name }, func(h head) string { return h.when }, makes, env)
+}
+
+// FittingClass does the same for a config.json, by its class.
+func FittingClass(is func(Class) bool, makes string, env *Env) *Settings {
+	return fitting(func(h head) bool { return slices.ContainsFunc(h.classes, is) }, func(h head) string { return h.where }, makes, env)
+}
+
+func fitting(is func(head) bool, condition func(head) string, makes string, env *Env) (usual *Settings) {
+	for _, h := range heads() {
+		text := condition(h)
+		if h.classes == nil || !is(h) || text == "" && usual != nil || text != "" && !must(ParseExpr(text)).HoldsIn(env) {
+			continue
+		}
+		s := h.settings()
+		switch {
+		case makes != "" && !s.Makes(makes):
+		case text != "":
+			return s
+		default:
+			usual = s
+		}
+	}
+	return usual
 }
 
 // Latent reports whether heads of an architecture, by GGUF's name, keep k and v
@@ -37,84 +68,101 @@ func Latent(gguf string) bool {
 	return slices.ContainsFunc(OfGGUF(gguf), func(s *Settings) bool { return s.Word("heads") == "latent" })
 }
 
-func settingsWhere(is func(*Settings) bool) (list []*Settings) {
-	for _, head := range heads() {
-		if is(head) {
-			list = append(list, settingsBlocks.get(head.Name, func() *Settings {
-				all := must(readSettings("architectures.txt", needed(head.Name)))
-				return all[len(all)-1]
-			}))
+func settingsWhere(is func(head) bool) (list []*Settings) {
+	for _, h := range heads() {
+		if h.classes != nil && is(h) {
+			list = append(list, h.settings())
 		}
 	}
 	return list
 }
 
-// heads are the settings of all blocks that have a class, read no further than the words
-// that no block takes from another.
-var heads = sync.OnceValue(func() []*Settings {
-	var b strings.Builder
-	for _, s := range sections() {
-		b.WriteString("arch " + s.name + "\n")
-		own := false
-		for line := range strings.Lines(s.text) {
-			if word, _, _ := strings.Cut(strings.TrimPrefix(line, "  "), " "); word != "" { // otherwise the line goes on
-				own = slices.Contains(ownWords, word)
-			}
-			if own {
-				b.WriteString(line)
-			}
-		}
-	}
-	return must(readSettings("architectures.txt", b.String()))
-})
-
-// section is a block of the text, with the number of lines before it.
-type section struct {
-	name, text string
-	before     int
+// settings reads the block.
+func (h head) settings() *Settings {
+	return settingsBlocks.get(h.name, func() *Settings {
+		all := must(readSettings("architectures.txt", needed(h.name)))
+		return all[len(all)-1]
+	})
 }
 
-// has reports whether a block has a line that begins with a word.
-func (s section) has(word string) bool { return strings.Contains(s.text, "\n  "+word+" ") }
+// head is a block of the text with the words by which it is looked up.
+type head struct {
+	name, text  string
+	gguf        string
+	when, where string // conditions, "" without them
+	classes     []Class
+}
 
-var sections = sync.OnceValue(func() (list []section) {
+// heads are the heads of all blocks, in their order. Every command pays for them, so nothing else
+// is read of the text.
+var heads = sync.OnceValue(func() []head {
 	const begin = "\narch "
-	before, text, ok := strings.Cut(architecturesText, begin)
-	for line := strings.Count(before, "\n") + 1; ok; {
-		before, text, ok = strings.Cut(text, begin)
-		name, _, _ := strings.Cut(before, "\n")
-		name, _, _ = strings.Cut(name, " ")
-		list = append(list, section{name, "arch " + before + "\n", line})
-		line += strings.Count(before, "\n") + 1
+	_, text, ok := strings.Cut(architecturesText, begin)
+	list := make([]head, 0, strings.Count(text, begin)+1)
+	for ok {
+		var block string
+		block, text, ok = strings.Cut(text, begin)
+		name := nameOfBlock(block)
+		h := head{name: name, text: "arch " + block + "\n", gguf: name}
+		for item := range ownItems(block, "class") {
+			h.classes = append(h.classes, classOf(item))
+		}
+		for item := range ownItems(block, "gguf") {
+			h.gguf = item
+		}
+		h.when = strings.Join(slices.Collect(ownItems(block, "when")), " ")
+		h.where = strings.Join(slices.Collect(ownItems(block, "where")), " ")
+		list = append(list, h)
 	}
 	return list
 })
 
-// needed is the text up to a block, with empty lines instead of the blocks that it is
-// not like and takes no lists from.
+// nameOfBlock returns the name at the start of a block, up to the first blank.
+func nameOfBlock(block string) string { return block[:strings.IndexAny(block+"\n", " \n")] }
+
+// ownItems returns the items that a block has for a word whose items have no conditions.
+func ownItems(block, word string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		begin := "\n  " + word + " "
+		for at := strings.Index(block, begin); at >= 0; at = strings.Index(block, begin) {
+			block = block[at+len(begin):]
+			line, rest, _ := strings.Cut(block, "\n")
+			for {
+				line, _, _ = strings.Cut(line, "#")
+				for item := range strings.FieldsSeq(line) {
+					if !yield(item) {
+						return
+					}
+				}
+				if !strings.HasPrefix(rest, "   ") { // otherwise the line goes on
+					break
+				}
+				line, rest, _ = strings.Cut(rest, "\n")
+			}
+		}
+	}
+}
+
+// needed is the text of a block, after the blocks that it is like or takes lists from.
 func needed(name string) string {
 	want := map[string]bool{name: true}
-	var blocks []section
-	for _, s := range slices.Backward(sections()) { // a block takes from those before it
-		if !want[s.name] {
+	var blocks []string
+	for _, h := range slices.Backward(heads()) { // a block takes from the blocks before it
+		if !want[h.name] {
 			continue
 		}
-		blocks = append(blocks, s)
-		head, _, _ := strings.Cut(s.text, "\n")
-		if _, other, ok := strings.Cut(head, " like "); ok {
+		blocks = append(blocks, h.text)
+		first, _, _ := strings.Cut(h.text, "\n")
+		if _, other, ok := strings.Cut(first, " like "); ok {
 			want[other] = true
 		}
-		for _, after := range strings.Split(s.text, "like(")[1:] {
+		for _, after := range strings.Split(h.text, "like(")[1:] {
 			other, _, _ := strings.Cut(after, ")")
 			want[other] = true
 		}
 	}
-	text, lines := "", 0
-	for _, s := range slices.Backward(blocks) {
-		text += strings.Repeat("\n", s.before-lines) + s.text
-		lines = s.before + strings.Count(s.text, "\n")
-	}
-	return text
+	slices.Reverse(blocks)
+	return strings.Join(blocks, "")
 }
 
 // kept are blocks that were read.

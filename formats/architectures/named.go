@@ -39,11 +39,11 @@ var allNamed = sync.OnceValue(func() *named {
 		}
 	}
 	for _, conditional := range []bool{false, true} { // of two blocks of a class, the one without a condition counts
-		for _, s := range heads() {
-			for _, c := range s.Classes {
-				if (s.Where != "") == conditional {
-					add(n.class, c.Name, s.GGUF)
-					add(n.modelType, c.ModelType, s.GGUF)
+		for _, h := range heads() {
+			for _, c := range h.classes {
+				if (h.where != "") == conditional {
+					add(n.class, c.Name, h.gguf)
+					add(n.modelType, c.ModelType, h.gguf)
 				}
 			}
 		}

@@ -14,9 +14,9 @@ type Settings struct {
 	Name    string
 	GGUF    string // general.architecture
 	Classes []Class
-	Written Class  // in the config.json of a directory that is converted from a GGUF file
-	When    string // the condition under which a GGUF file of that name is meant; "" if the name is unambiguous
-	Where   string // the condition under which a config.json of its classes is meant; "" if the class is unambiguous
+	Written Class // in the config.json of a directory that is converted from a GGUF file
+	When    *Expr // the condition under which a GGUF file of that name is meant; nil if the name is unambiguous
+	Where   *Expr // the condition under which a config.json of its classes is meant; nil if the class is unambiguous
 	Only    []Only
 	Keys    []Setting // facts that are written to a GGUF file
 	Config  []Setting // fields that are written to a config.json
@@ -146,14 +146,14 @@ var settingReaders = map[string]func(*Settings, Item) error{
 	"only": (*Settings).readOnly, "keys": (*Settings).readKey, "config": (*Settings).readField,
 	"needs": isFact, "check": isCall, "agree": isCall, "mlx_agree": isCall,
 	"gguf":   func(s *Settings, x Item) error { s.GGUF = x.Text; return nil },
-	"when":   func(s *Settings, x Item) error { s.When = x.Text; return nil },
-	"where":  func(s *Settings, x Item) error { s.Where = x.Text; return isCall(s, x) },
-	"class":  func(s *Settings, x Item) error { s.Classes = append(s.Classes, classOf(x)); return nil },
-	"writes": func(s *Settings, x Item) error { s.Written = classOf(x); return nil },
+	"when":   func(s *Settings, x Item) (err error) { s.When, err = ParseExpr(x.Text); return err },
+	"where":  func(s *Settings, x Item) (err error) { s.Where, err = ParseExpr(x.Text); return err },
+	"class":  func(s *Settings, x Item) error { s.Classes = append(s.Classes, classOf(x.Text)); return nil },
+	"writes": func(s *Settings, x Item) error { s.Written = classOf(x.Text); return nil },
 }
 
-func classOf(x Item) Class {
-	name, modelType, _ := strings.Cut(x.Text, ":")
+func classOf(text string) Class {
+	name, modelType, _ := strings.Cut(text, ":")
 	return Class{name, modelType}
 }
 

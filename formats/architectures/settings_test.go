@@ -11,13 +11,13 @@ func TestSettings(t *testing.T) {
 	for _, s := range AllSettings() {
 		for _, c := range s.Classes {
 			for _, name := range []string{c.Name, c.ModelType} {
-				if other, ok := seen[name]; ok && name != "" && s.Where == "" {
+				if other, ok := seen[name]; ok && name != "" && s.Where == nil {
 					t.Errorf("%s and %s have the class %s", other, s.Name, name)
 				}
 				seen[name] = s.Name
 			}
 		}
-		if s.Config != nil && s.When != "never" && (s.Written.Name == "" || s.Written.ModelType == "") {
+		if s.Config != nil && s.When.String() != "never" && (s.Written.Name == "" || s.Written.ModelType == "") {
 			t.Errorf("%s has no class to be written", s.Name)
 		}
 	}

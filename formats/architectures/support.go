@@ -65,7 +65,7 @@ func readSupport(file, text string) ([]Supported, error) {
 	}
 	for _, s := range AllSettings() {
 		for _, c := range s.Classes {
-			if c.Name == "" || s.Where != "" || strings.HasSuffix(c.Name, WithExperts) { // not decided by the class
+			if c.Name == "" || s.Where != nil || strings.HasSuffix(c.Name, WithExperts) { // not decided by the class
 				continue
 			}
 			of(c.Name).Architecture = s.GGUF
@@ -104,7 +104,7 @@ func (s *Settings) writtenBack(c Class) string {
 		return s.Written.ModelType
 	}
 	for _, other := range AllSettings() {
-		if (s.When == "never" || s.Classes[0].ModelType == "") && other.Name == s.GGUF {
+		if (s.When.String() == "never" || s.Classes[0].ModelType == "") && other.Name == s.GGUF {
 			return other.Written.ModelType
 		}
 	}

@@ -52,7 +52,7 @@ func FromGGUF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 		}
 	}
 	m.prepare()
-	m.block = m.blockOfGGUF()
+	m.block = architectures.FittingGGUF(m.arch, "", &m.env)
 	return m.evaluate(false)
 }
 

@@ -28,21 +28,6 @@ func (id identifiers) block(arch string) *architectures.Settings {
 	return nil
 }
 
-// blockOfGGUF returns the description of a GGUF file: one whose condition holds before the one
-// without a condition.
-func (m *model) blockOfGGUF() (block *architectures.Settings) {
-	for _, s := range architectures.OfGGUF(m.arch) {
-		if block != nil && block.When != "" {
-			continue
-		}
-		when, _ := architectures.ParseExpr(s.When)
-		if s.When == "" && block == nil || s.When != "" && when.HoldsIn(&m.env) {
-			block = s
-		}
-	}
-	return block
-}
-
 // fixed returns the value that the description gives a field regardless of the file, and the
 // value of a field of config.json that only this architecture has.
 func (m *model) fixed(f *field) any {

@@ -186,11 +186,9 @@ func (h *header) lacksKeys() string {
 	var lacks []string
 	blocks := h.blocks()
 	for _, b := range blocks {
-		for _, e := range b.Calls("needs") {
-			f := architectures.FactOf(e.Name)
-			all := !slices.ContainsFunc(blocks, func(b *architectures.Settings) bool {
-				return !slices.ContainsFunc(b.Calls("needs"), func(x *architectures.Expr) bool { return x.Name == e.Name })
-			})
+		for _, need := range b.Words("needs") {
+			f := architectures.FactOf(need)
+			all := !slices.ContainsFunc(blocks, func(b *architectures.Settings) bool { return !b.Has("needs", need) })
 			if name := h.arch + "." + f.Keys[0]; all && h.key(f) == nil && !slices.Contains(lacks, name) {
 				lacks = append(lacks, name)
 			}
@@ -222,12 +220,7 @@ var otherTypes = map[string]string{
 	"tokenizer.ggml.add_space_prefix": "bool", "tokenizer.ggml.remove_extra_whitespaces": "bool",
 }
 
-// factsOf returns the facts that have a key, by its name without the architecture's.
-func factsOf(name string) []architectures.Fact {
-	return slices.DeleteFunc(slices.Clone(architectures.AllFacts()), func(f architectures.Fact) bool { return !slices.Contains(f.Keys, name) })
-}
-
-func isFlag(f architectures.Fact) bool { return f.Kind == architectures.Flag }
+func isFlag(f *architectures.Fact) bool { return f.Kind == architectures.Flag }
 
 // keyTypes names a key whose value is of another type than llama.cpp takes: it converts none.
 func (h *header) keyTypes() string {
@@ -247,7 +240,7 @@ func (h *header) keyTypes() string {
 			}
 			key, v := h.find(s.Fact)
 			var types [2]string
-			for _, f := range factsOf(strings.TrimPrefix(key, h.arch+".")) {
+			for _, f := range architectures.FactsOfKey(strings.TrimPrefix(key, h.arch+".")) {
 				for i, more := range factTypes[f.Kind] {
 					types[i] += more + " "
 				}
@@ -334,7 +327,7 @@ func (h *header) lists() string {
 			case n < 0 || slices.Contains(f.Unread, name):
 			case name == "rope.dimension_sections" && n != 4:
 				return fmt.Sprintf("%s.%s has %d values, and it reads 4", h.arch, name, n)
-			case !f.List && f.Kind != architectures.Text && n != layers && (n != layers-h.next() || !slices.ContainsFunc(factsOf(name), isFlag)):
+			case !f.List && f.Kind != architectures.Text && n != layers && (n != layers-h.next() || !slices.ContainsFunc(architectures.FactsOfKey(name), isFlag)):
 				return fmt.Sprintf("%s.%s has %d values, and there are %d layers", h.arch, name, n, layers)
 			}
 		}

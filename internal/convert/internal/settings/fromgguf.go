@@ -47,15 +47,7 @@ func (s *Model) chooseBlock() error {
 		return fmt.Errorf("general.architecture is %s, not a text", Shown(v))
 	}
 	s.keys.prefix = name + "."
-	for _, a := range architectures.OfGGUF(name) {
-		if !a.Makes("hf") || s.arch != nil && s.arch.When != "" {
-			continue
-		}
-		when, _ := architectures.ParseExpr(a.When)
-		if a.When == "" && s.arch == nil || a.When != "" && when.HoldsIn(&s.env) {
-			s.arch = a
-		}
-	}
+	s.arch = architectures.FittingGGUF(name, "hf", &s.env)
 	switch {
 	case s.failed != nil:
 		return s.failed

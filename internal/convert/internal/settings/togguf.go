@@ -60,12 +60,7 @@ func (s *Model) chooseClass() error {
 		}
 	}
 	find := func() bool {
-		for _, a := range architectures.OfClass(named) {
-			where, _ := architectures.ParseExpr(a.Where)
-			if a.Makes("gguf") && (a.Where == "" && s.arch == nil || a.Where != "" && where.HoldsIn(&s.env)) {
-				s.arch = a
-			}
-		}
+		s.arch = architectures.FittingClass(named, "gguf", &s.env)
 		return s.arch != nil
 	}
 	text := Fields{top: s.cfg.text}
@@ -251,9 +246,9 @@ func fitLists(kind architectures.Kind, list []any) (written any, n int64, ok boo
 
 // checkKeys refuses what llama.cpp would, and what contradicts itself.
 func (s *Model) checkKeys() {
-	for _, e := range s.arch.Calls("needs") {
-		if !s.has(e.Name) {
-			s.lacks(e.Name)
+	for _, need := range s.arch.Words("needs") {
+		if !s.has(need) {
+			s.lacks(need)
 			return
 		}
 	}

@@ -56,9 +56,9 @@ func ToProjector(m *tensorfs.Model, cfg Fields) (*Projector, error) {
 			x.meta = append(x.meta, tensorfs.Meta{Key: s.fullKey(item.Fact), Value: v})
 		}
 	}
-	for _, e := range s.arch.Calls("needs") {
-		if !s.has(e.Name) && s.err() == nil {
-			s.lacks(e.Name)
+	for _, need := range s.arch.Words("needs") {
+		if !s.has(need) && s.err() == nil {
+			s.lacks(need)
 		}
 	}
 	s.agree("check")
@@ -337,9 +337,9 @@ func readProjector(text, tower *tensorfs.Model, inClass bool) (*Projector, error
 		}
 		s.known["text_sections"] = sections
 	}
-	for _, e := range s.arch.Calls("needs") {
-		if !architectures.FactOf(e.Name).List && !s.has(e.Name) && s.failed == nil { // config.json has none of the lists
-			s.refuse("it has no %s", s.full(e.Name))
+	for _, need := range s.arch.Words("needs") {
+		if !architectures.FactOf(need).List && !s.has(need) && s.failed == nil { // config.json has none of the lists
+			s.refuse("it has no %s", s.full(need))
 		}
 	}
 	width, _ := wholeNumber(ByKey(text.Metadata)[language+".embedding_length"])
