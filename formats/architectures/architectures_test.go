@@ -1,6 +1,7 @@
 package architectures
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -89,7 +90,7 @@ func TestMistakes(t *testing.T) {
 
 func TestExpr(t *testing.T) {
 	facts := Facts(func(name string) any {
-		return map[string]any{"width": int64(12), "heads": int64(4), "rope": "yarn", "zero": int64(0), "half": 0.5, "single": float32(0.1), "yes": true, "big": int64(1) << 40}[name]
+		return map[string]any{"width": int64(12), "heads": int64(4), "rope": "yarn", "zero": int64(0), "half": 0.5, "single": float32(0.1), "yes": true, "big": int64(1) << 62, "small": int64(math.MinInt64)}[name]
 	})
 	env := &Env{Facts: facts}
 	env.Call = func(name string, args []*Expr) any {
@@ -100,7 +101,7 @@ func TestExpr(t *testing.T) {
 	}
 	for text, want := range map[string]any{
 		"width/heads": int64(3), "width/5": nil, "width/zero": nil, "2*width+1": int64(25), "width-heads*2": int64(4), "-(width)": int64(-12),
-		"none | width": int64(12), "none": nil, "none+1": nil, "big*2": nil, "17 % 5": int64(2), "5 % zero": nil, "1e-3": 1e-3, `"yarn"`: "yarn", "rope == \"yarn\"": true, "null": Null{}, "true": true,
+		"none | width": int64(12), "none": nil, "none+1": nil, "big*2": nil, "big+big": nil, "small-1": nil, "small*-1": nil, "-1*small": nil, "small/-1": nil, "small+big+big": int64(0), "big/width*3": nil, "big-1": int64(1<<62 - 1), "17 % 5": int64(2), "5 % zero": nil, "1e-3": 1e-3, `"yarn"`: "yarn", "rope == \"yarn\"": true, "null": Null{}, "true": true,
 		"twice(width)": int64(24), "twice(twice(2)+1)": int64(10), "nobody(1)": nil, "none == false": false, "false == false": true, "single": float32(0.1), "single*1": 0.1, "half*width": 6.0, "0.25": 0.25,
 		"rope llama3 yarn": true, "rope linear": false, "none linear": false, "!none": true, "!width": false, "!zero": true,
 		"width < 13": true, "width >= 13": false, "heads == 4 and yes": true, "zero or none": false, "rope == rope": true,

@@ -2,6 +2,7 @@ package architectures
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -24,8 +25,8 @@ import (
 //	12  0.5  "text"  true  false  null  [a, b]
 //
 // A value is an int64, a float64, a bool, a string, a [Null] or a []any, and nil if it is
-// missing. An operation on nil, or on a value it is not defined on, is nil. A
-// condition holds for true, for numbers other than 0 and for texts that are not empty.
+// missing. An operation is nil if a value is nil or of a kind that it is not defined on, or if an
+// int64 does not hold the result. A condition holds for true, for numbers other than 0 and for texts that are not empty.
 type Expr struct {
 	Literal any     // of an expression that is only a literal: int64, float64, bool, string, []any or Null
 	Name    string  // of an expression that is only a fact or a function
@@ -362,22 +363,25 @@ func toFloat(v any) (float64, bool) {
 	return 0, false
 }
 
-// maxInteger bounds what is calculated with, so that nothing overflows.
-const maxInteger = 1 << 31
-
 func integers(sign string, i, j int64) any {
-	if max(i, j) > maxInteger || min(i, j) < -maxInteger {
-		return nil
-	}
 	switch sign {
 	case "+":
-		return i + j
+		if sum := i + j; (sum > i) == (j > 0) {
+			return sum
+		}
+		return nil
 	case "-":
-		return i - j
+		if rest := i - j; (rest < i) == (j > 0) {
+			return rest
+		}
+		return nil
 	case "*":
-		return i * j
+		if product := i * j; i == 0 || product/i == j && (i != -1 || j != math.MinInt64) {
+			return product
+		}
+		return nil
 	case "/":
-		if j == 0 || i%j != 0 {
+		if j == 0 || j == -1 && i == math.MinInt64 || i%j != 0 {
 			return nil
 		}
 		return i / j

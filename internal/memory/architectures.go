@@ -3,30 +3,22 @@ package memory
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// architecture is a line of architectures.txt.
+// architecture is what is known of an architecture besides what a header says.
 type architecture struct {
-	known                                                               bool
-	period, window, layers, cached                                      int64
-	denseFirst, allWindows, noCache, noOutput, mtpCached, indexer, both bool
-	recurrent                                                           func(m *model, layer int) bool // nil means no layer
-	form, graph                                                         string
-}
-
-// recurrentRules are the rules that a line may name.
-var recurrentRules = map[string]func(m *model, layer int) bool{
-	"all":          func(*model, int) bool { return true },
-	"no-kv":        func(m *model, layer int) bool { return m.pairs[layer] == 0 },
-	"no-kv-no-ffn": func(m *model, layer int) bool { return m.pairs[layer] == 0 && m.feedForward[layer] == 0 },
-	"interval": func(m *model, layer int) bool {
-		if m.recurrentLayers != nil {
-			return m.recurrentLayers[layer] != 0
-		}
-		return int64(layer+1)%m.interval != 0
-	},
+	known           bool
+	window          int64
+	windows, cached *architectures.Expr // by layer; nil if the table does not say
+	noCache         bool                // tokens see all others, and no layer has a cache
+	noOutput        bool                // answers are embeddings: the table of tokens is not used as an output
+	mtpCached       bool
+	form, graph     string
 }
 
 //go:embed architectures.txt
@@ -35,17 +27,17 @@ var architecturesText string
 //go:embed forms.txt
 var formsText string
 
-// architectures are the known ones, by name.
-var architectures = func() map[string]*architecture {
-	all := map[string]*architecture{}
+// table has the lines of architectures.txt, by name.
+var table = func() map[string]architecture {
+	all := map[string]architecture{}
 	for line := range strings.Lines(architecturesText) {
-		names, facts, ok := strings.Cut(strings.TrimSpace(line), ":")
+		names, words, ok := strings.Cut(strings.TrimSpace(line), ":")
 		if !ok || strings.HasPrefix(names, "#") {
 			continue
 		}
-		a := &architecture{known: true, form: "usual"}
-		for _, fact := range strings.Fields(facts) {
-			a.add(fact)
+		a := architecture{known: true, form: "usual"}
+		for _, word := range bracketed.FindAllString(words, -1) {
+			a.add(word)
 		}
 		for _, name := range strings.Fields(names) {
 			all[name] = a
@@ -54,38 +46,57 @@ var architectures = func() map[string]*architecture {
 	return all
 }()
 
-// add takes a fact of a line.
-func (a *architecture) add(fact string) {
-	name, value, _ := strings.Cut(fact, "=")
-	numbers := map[string]*int64{"period": &a.period, "window": &a.window, "layers": &a.layers, "cached": &a.cached}
-	flags := map[string]*bool{"dense-first": &a.denseFirst, "all-windows": &a.allWindows, "no-cache": &a.noCache, "no-output": &a.noOutput, "mtp-cached": &a.mtpCached, "indexer": &a.indexer, "both": &a.both}
-	texts := map[string]*string{"form": &a.form, "graph": &a.graph}
-	switch {
-	case numbers[name] != nil:
-		n, err := strconv.ParseInt(value, 10, 32)
-		if err != nil {
-			panic(err)
-		}
-		*numbers[name] = n
-	case flags[name] != nil:
-		*flags[name] = true
-	case texts[name] != nil:
-		*texts[name] = value
-	case name == "recurrent" && recurrentRules[value] != nil:
-		a.recurrent = recurrentRules[value]
+// add takes a word of a line.
+func (a *architecture) add(word string) {
+	name, value, _ := strings.Cut(word, "=")
+	var err error
+	switch name {
+	case "window":
+		a.window, err = strconv.ParseInt(value, 10, 32)
+	case "windows":
+		a.windows = parsed(strings.Trim(value, "[]"))
+	case "cached":
+		a.cached = parsed(strings.Trim(value, "[]"))
+		a.noCache = a.cached.Constant() == false
+		a.noOutput = a.noCache
+	case "mtp-cached":
+		a.mtpCached = true
+	case "form":
+		a.form = value
+	case "graph":
+		a.graph = value
 	default:
-		panic(fmt.Sprintf("architectures.txt: what is %s?", fact))
+		err = fmt.Errorf("what is it?")
+	}
+	if err != nil {
+		panic(fmt.Sprintf("memory: architectures.txt: %s: %v", word, err))
 	}
 }
 
+// architectureOf returns what the table and the description say of an architecture.
+func architectureOf(name string) architecture {
+	a, ok := table[name]
+	if !ok {
+		a.form = "usual"
+	}
+	for _, s := range architectures.OfGGUF(name) {
+		a.known = true
+		a.noCache = a.noCache || slices.Contains(s.Words("agree"), "sees_all")
+	}
+	if of := architectures.Find(name); of != nil {
+		a.noOutput = !slices.ContainsFunc(of.Last, func(t architectures.Tensor) bool { return t.Module == "output" })
+	}
+	return a
+}
+
 // form is a row of forms.txt.
-type form struct{ ffn, attention, ssm *expression }
+type form struct{ ffn, attention, ssm *architectures.Expr }
 
 var forms = func() map[string]form {
 	all := map[string]form{}
 	for line := range strings.Lines(formsText) {
 		if f := strings.Fields(line); len(f) == 4 && f[0][0] != '#' {
-			all[f[0]] = form{expressionOf(f[1]), expressionOf(f[2]), expressionOf(f[3])}
+			all[f[0]] = form{parsed(f[1]), parsed(f[2]), parsed(f[3])}
 		}
 	}
 	return all

@@ -19,7 +19,7 @@ func (n *Need) cache(c *checked, m *model, s *resolved) error {
 	n.KV.Layers = make([]LayerKV, m.layers)
 	r, state := m.stateOf(c)
 	for i := range m.layers {
-		if m.isRecurrent(i) {
+		if m.hasState(i) {
 			n.State.R = c.add(n.State.R, c.mul(4, s.sequences, r))
 			n.State.S = c.add(n.State.S, c.mul(4, s.sequences, state))
 		}
@@ -38,7 +38,7 @@ func (n *Need) cache(c *checked, m *model, s *resolved) error {
 		if err != nil {
 			return err
 		}
-		if m.architecture.indexer {
+		if m.indexed[i] {
 			more, err := row(s.typeK, m.indexer, "--cache-type-k")
 			if err != nil {
 				return err

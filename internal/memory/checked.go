@@ -3,6 +3,8 @@ package memory
 import (
 	"math"
 	"math/bits"
+
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // checked computes with numbers that are not negative, and remembers whether a result ever was
@@ -37,6 +39,26 @@ func (c *checked) add(all ...int64) int64 {
 		sum += x
 	}
 	return sum
+}
+
+// value returns an expression's. A name without a value is a mistake in a table.
+func (c *checked) value(e *architectures.Expr, env *architectures.Env) int64 {
+	n, ok := e.In(env).(int64)
+	if !ok || n < 0 || n > limit {
+		c.bad = true
+		return 0
+	}
+	return n
+}
+
+// parsed reads an expression of one of the tables. It panics on a mistake, because the tables are
+// parts of this program.
+func parsed(text string) *architectures.Expr {
+	e, err := architectures.ParseExpr(text)
+	if err != nil {
+		panic("memory: " + err.Error())
+	}
+	return e
 }
 
 // pad returns the next multiple of a positive n, which is small.

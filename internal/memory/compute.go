@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // compute returns how large the buffer is in which a graph is computed, and whether that is
@@ -50,7 +51,7 @@ func (m *model) dimensions(c *checked, s *resolved) map[string]int64 {
 // as long as nothing is left over between tensors.
 func (m *model) formula(c *checked, s *resolved) int64 {
 	tokens, d := s.tokens, m.dimensions(c, s)
-	hasCache, hasWindows, hasState := m.any(m.isCached), m.any(func(i int) bool { return m.isCached(i) && m.hasWindow(i) }), m.any(m.isRecurrent)
+	hasCache, hasWindows, hasState := m.any(m.isCached), m.any(func(i int) bool { return m.isCached(i) && m.hasWindow(i) }), m.any(m.hasState)
 	mask, caches := int64(2), int64(1) // bytes of an element
 	if !s.flash {
 		mask = 4
@@ -89,12 +90,18 @@ func (m *model) formula(c *checked, s *resolved) int64 {
 	if m.mla && m.form == "usual" {
 		f = forms["mla"]
 	}
-	phases := f.ffn.value(c, d)
+	env := &architectures.Env{Facts: func(name string) any {
+		if n, ok := d[name]; ok {
+			return n
+		}
+		panic("forms.txt: no dimension is called " + name)
+	}}
+	phases := c.value(f.ffn, env)
 	if hasCache || m.noCache {
-		phases = max(phases, f.attention.value(c, d))
+		phases = max(phases, c.value(f.attention, env))
 	}
 	n := min(tokens, s.outputs) // rows of logits
-	all := c.add(inputs, max(c.mul(4, tokens, phases), f.ssm.value(c, d)), c.pad(c.mul(4, n), alignment), -c.pad(c.mul(4, s.sequences), alignment))
+	all := c.add(inputs, max(c.mul(4, tokens, phases), c.value(f.ssm, env)), c.pad(c.mul(4, n), alignment), -c.pad(c.mul(4, s.sequences), alignment))
 	if n <= s.sequences || m.noOutput {
 		return all
 	}
@@ -111,10 +118,8 @@ func (m *model) listed(g *graphList, s *resolved) bool {
 	if m.experts > 0 && (m.used < 2 || m.used > m.experts || m.used > 256) {
 		return false
 	}
-	for _, key := range g.unless {
-		if m.saysOf(key) {
-			return false
-		}
+	if g.unless != nil && g.unless.Holds(func(name string) any { return m.fact(name, 0) }) {
+		return false
 	}
 	for i := range m.header.Tensors {
 		name := m.header.Tensors[i].Name

@@ -68,7 +68,7 @@ func divide(h *Header, o Options, bytes int64) (*GPU, error) {
 	}
 	for i, kv := range n.KV.Layers {
 		units[i] = c.add(units[i], kv.K, kv.V)
-		if m.isRecurrent(i) {
+		if m.hasState(i) {
 			units[i] = c.add(units[i], c.mul(4, max(o.Parallel, 1), c.add(r, s)))
 		}
 	}

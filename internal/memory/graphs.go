@@ -2,8 +2,10 @@ package memory
 
 import (
 	_ "embed"
-	"fmt"
+	"regexp"
 	"strings"
+
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // use is an operation that takes no place: what it makes is in the cache.
@@ -11,32 +13,33 @@ const use = "use"
 
 // statement is an operation of a block.
 type statement struct {
-	when    []string
+	when    *architectures.Expr // nil: always
 	name    string
 	output  bool
 	op      string
-	bytes   *expression
+	bytes   *architectures.Expr
 	sources []string
 }
 
 // step is a block in a list of a graph.
 type step struct {
-	when  []string
+	when  *architectures.Expr
 	block string
 }
 
 // graphList is a graph of graphs.txt.
 type graphList struct {
 	start, early, first, then, end []step
-	tensors                        map[string]bool // of layers
-	unless                         []string        // keys
+	tensors                        map[string]bool     // of layers
+	unless                         *architectures.Expr // nil: never
 }
 
 // graphTable is graphs.txt.
 type graphTable struct {
-	inputs map[string]*expression
-	blocks map[string][]statement
-	graphs map[string]*graphList
+	inPlace map[string]bool
+	inputs  map[string]*architectures.Expr
+	blocks  map[string][]statement
+	graphs  map[string]*graphList
 }
 
 //go:embed graphs.txt
@@ -47,15 +50,22 @@ var graphsStatesText string
 
 var graphs = readGraphs(graphsText + "\n" + graphsStatesText)
 
+// bracketed are the words of a line of a table: blanks separate them unless they are in brackets.
+var bracketed = regexp.MustCompile(`(?:\[[^]]*\]|[^\s[])+`)
+
 func readGraphs(text string) *graphTable {
-	g := &graphTable{map[string]*expression{}, map[string][]statement{}, map[string]*graphList{}}
+	g := &graphTable{map[string]bool{}, map[string]*architectures.Expr{}, map[string][]statement{}, map[string]*graphList{}}
 	block, graph := "", (*graphList)(nil)
 	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
+		f := bracketed.FindAllString(line, -1)
 		switch {
 		case len(f) == 0 || f[0] == "#":
+		case f[0] == "in-place":
+			for _, op := range f[1:] {
+				g.inPlace[op] = true
+			}
 		case f[0] == "input":
-			g.inputs[f[1]] = expressionOf(f[2])
+			g.inputs[f[1]] = parsed(f[2])
 		case f[0] == "block":
 			block, graph = f[1], nil
 		case f[0] == "graph":
@@ -66,12 +76,16 @@ func readGraphs(text string) *graphTable {
 				graph.tensors[name] = true
 			}
 		case graph != nil && f[0] == "unless":
-			graph.unless = append(graph.unless, f[1:]...)
+			graph.unless = parsed(strings.Join(f[1:], " "))
 		case graph != nil:
 			to := map[string]*[]step{"start": &graph.start, "early": &graph.early, "first": &graph.first, "then": &graph.then, "end": &graph.end}[f[0]]
+			when := (*architectures.Expr)(nil)
 			for _, word := range f[1:] {
-				when, name := conditions(word)
-				*to = append(*to, step{when, name})
+				if c, ok := condition(word); ok {
+					when = c
+				} else {
+					*to = append(*to, step{when, word})
+				}
 			}
 		default:
 			g.blocks[block] = append(g.blocks[block], statementOf(f))
@@ -80,19 +94,26 @@ func readGraphs(text string) *graphTable {
 	return g
 }
 
-// conditions splits off what stands before the last |.
-func conditions(word string) (when []string, rest string) {
-	all := strings.Split(word, "|")
-	return all[:len(all)-1], all[len(all)-1]
+// condition parses a word in brackets; the condition is nil if nothing is in them.
+func condition(word string) (when *architectures.Expr, ok bool) {
+	if word[0] != '[' {
+		return nil, false
+	}
+	if text := strings.Trim(word, "[]"); text != "" {
+		when = parsed(text)
+	}
+	return when, true
 }
 
 func statementOf(f []string) (s statement) {
-	s.when, s.name = conditions(f[0])
-	s.name, s.output = strings.CutSuffix(s.name, "!")
+	if when, ok := condition(f[0]); ok {
+		s.when, f = when, f[1:]
+	}
+	s.name, s.output = strings.CutSuffix(f[0], "!")
 	s.op = f[1]
 	rest := f[2:]
 	if len(rest) > 0 && rest[0] != "<" {
-		s.bytes, rest = expressionOf(rest[0]), rest[1:]
+		s.bytes, rest = parsed(rest[0]), rest[1:]
 	}
 	if len(rest) > 0 {
 		s.sources = rest[1:]
@@ -110,7 +131,11 @@ type builder struct {
 	nodes  []node
 	names  map[string]int
 	inputs map[string]int
+	env    architectures.Env
 }
+
+// value returns the bytes that an expression says.
+func (b *builder) value(e *architectures.Expr) int64 { return b.c.value(e, &b.env) }
 
 // graphed returns the peak of a model's graph. It is false if the graph is not listed, or
 // no list was compared with the options.
@@ -126,6 +151,7 @@ func (m *model) graphed(c *checked, s *resolved) (bytes int64, ok bool) {
 func (m *model) build(c *checked, s *resolved) []node {
 	g := graphs.graphs[m.graph]
 	b := &builder{model: m, c: c, s: s, d: m.dimensions(c, s), names: map[string]int{}, inputs: map[string]int{}}
+	b.env.Facts = b.fact
 	b.enter(0)
 	b.all(g.start)
 	fetched := b.fetch(g, 0)
@@ -146,7 +172,7 @@ func (m *model) build(c *checked, s *resolved) []node {
 // cache, and returns it: layers in between are computed only when their results are wanted.
 func (b *builder) fetch(g *graphList, layer int) int {
 	for ; layer < b.layers; layer++ {
-		if b.noCache || b.isRecurrent(layer) || b.isCached(layer) {
+		if b.noCache || b.hasState(layer) || b.isCached(layer) {
 			b.enter(layer)
 			b.all(g.early)
 			break
@@ -186,71 +212,31 @@ func (b *builder) enter(layer int) {
 	}
 }
 
-// holds reports whether all conditions are true here.
-func (b *builder) holds(when []string) bool {
-	for _, w := range when {
-		is := false
-		switch {
-		case w == "flash":
-			is = b.s.flash
-		case w == "plain":
-			is = !b.s.flash
-		case w == "rotk":
-			is = b.rotates(b.s.typeK)
-		case w == "rotv":
-			is = b.rotates(b.s.typeV)
-		case w == "state":
-			is = b.isRecurrent(b.layer)
-		case w == "last":
-			is = b.layer == b.layers-1
-		case w == "inner":
-			is = b.layer < b.layers-1
-		case w[0] == '=' || w[0] == '~':
-			is = (b.header.Architecture == w[1:]) == (w[0] == '=')
-		case w == "uneven":
-			is = b.rank != b.groups
-		case w == "other":
-			is = !b.isRecurrent(b.layer) && !b.isCached(b.layer)
-		case w == "cached":
-			is = b.isCached(b.layer)
-		case w[0] == '?' || w[0] == '!':
-			is = b.has(b.layer, w[1:]) == (w[0] == '?')
-		case w[0] == '#' || w[0] == '-':
-			is = b.saysOf(w[1:]) == (w[0] == '#')
-		default:
-			panic("graphs.txt: what is " + w + "|?")
-		}
-		if !is {
-			return false
-		}
+// fact returns what a condition calls by a name, in the layer that is built.
+func (b *builder) fact(name string) any {
+	switch name {
+	case "flash":
+		return b.s.flash
+	case "rotk":
+		return b.rotates(b.s.typeK)
+	case "rotv":
+		return b.rotates(b.s.typeV)
+	case "state":
+		return b.hasState(b.layer)
+	case "cached":
+		return b.isCached(b.layer)
+	case "last":
+		return b.layer == b.layers-1
 	}
-	return true
-}
-
-// has reports whether a layer has a tensor.
-func (m *model) has(layer int, name string) bool {
-	if rest, ok := strings.CutPrefix(name, "/"); ok {
-		return m.tensors[rest]
+	if n, ok := b.d[name]; ok {
+		return n
 	}
-	return m.tensors[fmt.Sprintf("blk.%d.%s", layer, name)]
-}
-
-// saysOf reports whether a key is there, and is neither false, 0 nor 1.
-func (m *model) saysOf(key string) bool {
-	switch v := m.header.Value(m.header.Architecture + "." + key).(type) {
-	case bool:
-		return v
-	case float32:
-		return v != 0 && v != 1
-	default:
-		n, ok := integer(v)
-		return ok && n > 1
-	}
+	return b.model.fact(name, b.layer)
 }
 
 func (b *builder) all(steps []step) {
 	for _, s := range steps {
-		if !b.holds(s.when) {
+		if !s.when.HoldsIn(&b.env) {
 			continue
 		}
 		list, ok := graphs.blocks[s.block]
@@ -258,7 +244,7 @@ func (b *builder) all(steps []step) {
 			panic("graphs.txt: no block is called " + s.block)
 		}
 		for i := range list {
-			if b.holds(list[i].when) {
+			if list[i].when.HoldsIn(&b.env) {
 				b.do(&list[i])
 			}
 		}
@@ -284,7 +270,7 @@ func (b *builder) source(name string) int {
 	}
 	id, ok := b.inputs[key]
 	if !ok {
-		id = b.push(node{input: true, view: -1, bytes: graphs.inputs[input].value(b.c, b.d)})
+		id = b.push(node{input: true, view: -1, bytes: b.value(graphs.inputs[input])})
 		b.inputs[key] = id
 	}
 	return id
@@ -311,7 +297,7 @@ func (b *builder) do(s *statement) {
 		n.sources = append(n.sources, b.source(name))
 	}
 	if s.bytes != nil {
-		n.bytes = s.bytes.value(b.c, b.d)
+		n.bytes = b.value(s.bytes)
 	}
 	switch s.op {
 	case "view":

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // numbers is an array of metadata.
@@ -78,6 +79,122 @@ func TestUnknown(t *testing.T) {
 	n, err = Of(none, Options{})
 	if err != nil || n.Weights != 144000+73728+139264 || n.KV.K != 0 || len(n.Warnings) != 1 || !strings.Contains(n.Warnings[0], "block_count") {
 		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// TestDescribed: an architecture is known by its description, and needs no line of its own here.
+func TestDescribed(t *testing.T) {
+	for _, a := range architectures.All() {
+		n, err := Of(small(a.Name, nil), Options{Context: 512})
+		if err != nil || !n.Known || len(n.Warnings) > 0 {
+			t.Errorf("%s: %+v, %v", a.Name, n, err)
+		}
+	}
+}
+
+// TestWindows: which layers see a window is what the header says, or else the description, or else the table.
+func TestWindows(t *testing.T) {
+	for _, test := range []struct {
+		architecture string
+		layers       uint32
+		pattern      any
+		want         string
+	}{
+		{"gemma2", 4, nil, "1010"}, {"gpt-oss", 4, nil, "1010"}, {"cohere2", 5, nil, "11101"}, {"llama4", 5, nil, "11101"},
+		{"smallthinker", 5, nil, "01110"}, {"gemma3n", 6, nil, "111101"}, {"exaone4", 8, nil, "00000000"}, {"llama", 4, nil, "0000"},
+		{"gemma3", 4, numbers{false, true, true, false}, "0110"}, {"gemma3", 4, uint32(2), "1010"}, {"step35", 4, numbers{true, false, true, true}, "1011"},
+	} {
+		keys := map[string]any{"block_count": test.layers, "attention.sliding_window": uint32(64), "attention.sliding_window_pattern": test.pattern}
+		n, err := Of(small(test.architecture, keys), Options{Context: 4096})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, layer := range n.KV.Layers {
+			got += map[bool]string{true: "1", false: "0"}[layer.K < 4096*2*64*2]
+		}
+		if got != test.want {
+			t.Errorf("%s: layers with windows are %s, want %s", test.architecture, got, test.want)
+		}
+	}
+}
+
+// TestStates: layers with tensors of a state have one, whatever the architecture is called, and a cache only
+// beside keys.
+func TestStates(t *testing.T) {
+	h := small("unheard", map[string]any{"ssm.inner_size": uint32(256), "ssm.state_size": uint32(16), "ssm.conv_kernel": uint32(4)})
+	h.Tensors = append(h.Tensors, Tensor{"blk.0.ssm_a", tensorfs.F32, []int64{256, 16}, 400000, 16384})
+	n, err := Of(h, Options{Context: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.State != (State{4 * 3 * 256, 4 * 16 * 256}) || n.KV.Layers[0].K != 0 || n.KV.Layers[1].K == 0 {
+		t.Errorf("%+v, %+v", n.State, n.KV)
+	}
+	h.Tensors = append(h.Tensors, Tensor{"blk.0.attn_k.weight", tensorfs.F32, []int64{128, 256}, 500000, 131072})
+	if n, err = Of(h, Options{Context: 512}); err != nil || n.KV.Layers[0] != n.KV.Layers[1] {
+		t.Errorf("%+v, %v", n.KV, err)
+	}
+}
+
+// TestTables: the expressions of all tables use names that there are.
+func TestTables(t *testing.T) {
+	m, err := modelOf(small("llama", map[string]any{"expert_group_count": uint32(1)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &checked{}
+	s, err := m.resolveOptions(c, Options{Context: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &builder{model: m, c: c, s: s, d: m.dimensions(c, s)}
+	b.enter(0)
+	all := []*architectures.Expr{}
+	for _, a := range table {
+		all = append(all, a.windows, a.cached)
+	}
+	for _, e := range graphs.inputs {
+		all = append(all, e)
+	}
+	for _, list := range graphs.blocks {
+		for _, x := range list {
+			all = append(all, x.when, x.bytes)
+		}
+	}
+	for name, g := range graphs.graphs {
+		all = append(all, g.unless)
+		for _, x := range slices.Concat(g.start, g.early, g.first, g.then, g.end) {
+			if all = append(all, x.when); graphs.blocks[x.block] == nil {
+				t.Errorf("%s: there is no block %s", name, x.block)
+			}
+		}
+	}
+	for name, f := range forms {
+		for _, e := range []*architectures.Expr{f.ffn, f.attention, f.ssm} {
+			if facts, _ := e.Uses(); slices.ContainsFunc(facts, func(n string) bool { _, ok := b.d[n]; return !ok }) {
+				t.Errorf("%s: %s has a name without a value", name, e)
+			}
+		}
+	}
+	for _, e := range all {
+		if e == nil {
+			continue
+		}
+		names, functions := e.Uses()
+		for _, name := range names {
+			if name != "layer" {
+				b.fact(name) // it panics without one
+			}
+		}
+		for _, name := range functions {
+			if !architectures.HasFunction(name) {
+				t.Errorf("%s: there is no function %s", e, name)
+			}
+		}
+	}
+	if len(all) < 500 {
+		t.Errorf("only %d expressions", len(all))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/formats/config"
 )
 
 // Tensor is one of a file: its name in GGUF, and where in the file its bytes are.
@@ -32,7 +34,7 @@ const (
 
 // model has the dimensions of a header, each between 0 and maxCount.
 type model struct {
-	*architecture
+	architecture
 	header  *Header
 	tensors map[string]bool // by their names
 	err     error           // the first key that makes no sense
@@ -41,8 +43,8 @@ type model struct {
 	width, vocabulary, context          int64
 	heads, pairs, feedForward           []int64 // by layer; pairs of K and V
 	key, value, keyWindow, valueWindow  int64   // elements of a head
-	windows, recurrentLayers            []int64 // by layer; nil without a key
-	window, interval                    int64
+	windows, states, indexed, keyed     []bool  // by layer: those with a window, a state, an index, a matrix of keys
+	window                              int64
 	cached                              int // layers that may have a cache
 	mla, causal                         bool
 	indexer                             int64
@@ -58,8 +60,24 @@ type model struct {
 // fail keeps the first error about a key.
 func (m *model) fail(key, format string, args ...any) {
 	if m.err == nil {
-		m.err = fmt.Errorf("the key %s %s", tensorfs.Quote(m.header.Architecture+"."+key), fmt.Sprintf(format, args...))
+		m.err = fmt.Errorf("the key %s %s", tensorfs.Quote(key), fmt.Sprintf(format, args...))
 	}
+}
+
+// find returns the value of a fact of keys.txt, nil if the header does not have it, and the key. Keys that
+// llama.cpp does not read count as missing. The name of a key that no fact has is taken as it is.
+func (m *model) find(name string) (v any, key string) {
+	keys := []string{name}
+	if f := architectures.FactOf(name); f != nil {
+		keys = slices.DeleteFunc(slices.Clone(f.Keys), func(key string) bool { return slices.Contains(f.Unread, key) })
+	}
+	for _, key := range keys {
+		key = m.header.Architecture + "." + key
+		if v := m.header.Value(key); v != nil {
+			return v, key
+		}
+	}
+	return nil, m.header.Architecture + "." + keys[0]
 }
 
 // integer returns a value of metadata as a count.
@@ -92,8 +110,9 @@ func integer(v any) (n int64, ok bool) {
 }
 
 // said returns a number of the header, and whether it is there. Of a list it returns the largest.
-func (m *model) said(key string) (n int64, ok bool) {
-	switch v := m.header.Value(m.header.Architecture + "." + key).(type) {
+func (m *model) said(name string) (n int64, ok bool) {
+	v, key := m.find(name)
+	switch v := v.(type) {
 	case nil:
 		return 0, false
 	case tensorfs.Array:
@@ -118,8 +137,8 @@ func shown(v any) string {
 }
 
 // number returns a number of the header, or the default if it is missing.
-func (m *model) number(key string, otherwise int64) int64 {
-	if n, ok := m.said(key); ok {
+func (m *model) number(name string, otherwise int64) int64 {
+	if n, ok := m.said(name); ok {
 		return n
 	}
 	return otherwise
@@ -148,125 +167,173 @@ func (m *model) list(key string, a tensorfs.Array) []int64 {
 }
 
 // byLayer returns a number for each layer: the header may say one for all.
-func (m *model) byLayer(key string, otherwise []int64) []int64 {
-	if a, ok := m.header.Value(m.header.Architecture + "." + key).(tensorfs.Array); ok {
+func (m *model) byLayer(name string, otherwise []int64) []int64 {
+	v, key := m.find(name)
+	if a, ok := v.(tensorfs.Array); ok {
 		return m.list(key, a)
 	}
-	n, ok := m.said(key)
+	n, ok := m.said(name)
 	if !ok && otherwise != nil {
 		return otherwise
 	}
 	return slices.Repeat([]int64{n}, m.layers)
 }
 
-// isList returns an array of the header with a number for each layer, nil if it is not one.
-func (m *model) isList(key string) []int64 {
-	if a, ok := m.header.Value(m.header.Architecture + "." + key).(tensorfs.Array); ok {
-		return m.list(key, a)
-	}
-	return nil
-}
-
 // modelOf reads the keys of a header. Without block_count nothing is known but the weights:
 // layers is 0 then.
 func modelOf(h *Header) (*model, error) {
-	m := &model{header: h, architecture: architectures[h.Architecture], causal: true}
-	if m.architecture == nil {
-		m.architecture = &architecture{form: "usual"}
-	}
+	m := &model{header: h, architecture: architectureOf(h.Architecture), causal: true}
 	m.tensors = make(map[string]bool, len(h.Tensors))
 	for i := range h.Tensors {
 		m.tensors[h.Tensors[i].Name] = true
 	}
-	layers := m.number("block_count", 0)
+	layers := m.number("n_layers", 0)
 	if layers > maxLayers {
-		m.fail("block_count", "is %d, and llama.cpp takes at most %d layers", layers, maxLayers)
+		_, key := m.find("n_layers")
+		m.fail(key, "is %d, and llama.cpp takes at most %d layers", layers, maxLayers)
 		layers = 0
 	}
 	m.layers, m.blocks = int(layers), int(layers)
 	if !m.mtpCached {
-		m.blocks -= int(min(m.number("nextn_predict_layers", 0), layers))
+		m.blocks -= int(min(m.number("n_nextn_layers", 0), layers))
 	}
-	m.width, m.context = m.number("embedding_length", 0), m.number("context_length", 0)
+	m.width, m.context = m.number("dim", 0), m.number("max_seq_len", 0)
 	m.vocabulary = m.number("vocab_size", 0)
 	if tokens, ok := h.Value("tokenizer.ggml.tokens").(tensorfs.Array); ok {
 		m.vocabulary = int64(tokens.Len())
 	}
-	if causal, ok := h.Value(h.Architecture + ".attention.causal").(bool); ok {
+	if causal, ok := m.fact("causal", 0).(bool); ok {
 		m.causal = causal
 	}
-	m.heads = m.byLayer("attention.head_count", nil)
-	m.pairs = m.byLayer("attention.head_count_kv", m.heads)
-	m.feedForward = m.byLayer("feed_forward_length", nil)
+	m.heads = m.byLayer("n_heads", nil)
+	m.pairs = m.byLayer("n_kv_heads", m.heads)
+	m.feedForward = m.byLayer("ffn_dim", nil)
 	each := int64(0)
 	if most := largest(m.heads); most > 0 {
 		each = m.width / most
 	}
-	m.key, m.value = m.number("attention.key_length", each), m.number("attention.value_length", each)
-	m.keyWindow, m.valueWindow = m.number("attention.key_length_swa", m.key), m.number("attention.value_length_swa", m.value)
-	m.indexer = m.number("attention.indexer.key_length", 0)
+	m.key, m.value = m.number("head_dim", each), m.number("value_dim", each)
+	m.keyWindow, m.valueWindow = m.number("swa_head_dim", m.key), m.number("swa_value_dim", m.value)
+	m.indexer = m.number("indexer_dim", 0)
 	var k, v bool
-	m.keyMLA, k = m.said("attention.key_length_mla")
-	m.valueMLA, v = m.said("attention.value_length_mla")
+	m.keyMLA, k = m.said("mla_head_dim")
+	m.valueMLA, v = m.said("mla_v_head_dim")
 	m.mla = k && v
-	m.rankQ, m.rankKV, m.rotated = m.number("attention.q_lora_rank", 0), m.number("attention.kv_lora_rank", 0), m.number("rope.dimension_count", 0)
-	m.shared, m.sharedForward = m.number("expert_shared_count", 0), m.number("expert_shared_feed_forward_length", 0)
-	m.expertGroups, m.groupsUsed = m.number("expert_group_count", 0), m.number("expert_group_used_count", 0)
+	m.rankQ, m.rankKV, m.rotated = m.number("q_lora_rank", 0), m.number("kv_lora_rank", 0), m.number("rope_dim", 0)
+	m.shared, m.sharedForward = m.number("n_experts_shared", 0), m.number("shared_expert_ffn_dim", 0)
+	m.expertGroups, m.groupsUsed = m.number("expert_groups", 0), m.number("expert_groups_used", 0)
 	m.readLayers()
-	m.experts, m.used = m.number("expert_count", 0), m.number("expert_used_count", 0)
-	m.expertForward = m.number("expert_feed_forward_length", largest(m.feedForward))
-	m.dense = m.number("leading_dense_block_count", 0)
-	m.inner, m.state, m.groups = m.number("ssm.inner_size", 0), m.number("ssm.state_size", 0), m.number("ssm.group_count", 0)
-	m.conv, m.rank = m.number("ssm.conv_kernel", 1), m.number("ssm.time_step_rank", 0)
-	m.short, m.kda = m.number("shortconv.l_cache", 0), m.number("kda.head_dim", 0)
+	m.experts, m.used = m.number("n_experts", 0), m.number("n_experts_used", 0)
+	m.expertForward = m.number("expert_ffn_dim", largest(m.feedForward))
+	m.dense = m.number("n_dense_layers", 0)
+	m.inner, m.state, m.groups = m.number("ssm_inner", 0), m.number("ssm_state", 0), m.number("ssm_groups", 0)
+	m.conv, m.rank = m.number("ssm_conv_kernel", 1), m.number("ssm_dt_rank", 0)
+	m.short, m.kda = m.number("conv_cache", 0), m.number("kda_head_dim", 0)
 	m.shift, m.wkv = m.number("token_shift_count", 2), m.number("wkv.head_size", 0)
 	return m, m.err
 }
 
+// fact returns what expressions call by a name: the presence of a tensor, in that layer or the model, or
+// a fact of keys.txt that is one value.
+func (m *model) fact(name string, layer int) any {
+	if name == "architecture" {
+		return m.header.Architecture
+	}
+	if tensor, ok := strings.CutPrefix(name, "has."); ok {
+		return m.tensors[tensor] || m.tensors[fmt.Sprintf("blk.%d.%s", layer, tensor)]
+	}
+	if architectures.FactOf(name) == nil {
+		panic("memory: what is " + name + "?")
+	}
+	switch v, _ := m.find(name); v := v.(type) {
+	case bool, float32, float64:
+		return v
+	default:
+		if n, ok := integer(v); ok {
+			return n
+		}
+	}
+	return nil
+}
+
+// stateTensors begin the names of the tensors that only layers with a state have, and indexTensors those of
+// layers with an index of their keys.
+var stateTensors, indexTensors = []string{"ssm_", "shortconv.", "time_mix_"}, []string{"indexer."}
+
 // readLayers finds which layers have windows, states and caches.
 func (m *model) readLayers() {
-	m.cached = m.blocks - int(min(m.number("attention.shared_kv_layers", 0), int64(m.blocks)))
-	if m.architecture.cached > 0 {
-		m.cached = min(m.cached, int(m.architecture.cached))
+	m.cached = m.blocks - int(min(m.number("shared_kv_layers", 0), int64(m.blocks)))
+	m.states, m.indexed, m.keyed = make([]bool, m.layers), make([]bool, m.layers), make([]bool, m.layers)
+	for i := range m.header.Tensors {
+		name := m.header.Tensors[i].Name
+		layer := layerOf(name)
+		if layer < 0 || layer >= m.layers {
+			continue
+		}
+		_, name, _ = strings.Cut(strings.TrimPrefix(name, "blk."), ".")
+		begins := func(with string) bool { return strings.HasPrefix(name, with) }
+		m.states[layer] = m.states[layer] || slices.ContainsFunc(stateTensors, begins)
+		m.indexed[layer] = m.indexed[layer] || slices.ContainsFunc(indexTensors, begins)
+		m.keyed[layer] = m.keyed[layer] || name == "attn_k.weight"
 	}
-	const pattern = "attention.sliding_window_pattern"
-	m.window = m.number("attention.sliding_window", m.architecture.window)
-	if m.window == 0 {
+	if m.window = m.number("sliding_window", 0); m.window == 0 {
 		m.window = m.architecture.window
 	}
-	if m.windows = m.isList(pattern); m.windows == nil {
-		period := m.number(pattern, m.period)
-		if m.architecture.layers > 0 && int64(m.layers) != m.architecture.layers {
-			period = 0
-		}
-		m.windows = make([]int64, m.layers)
-		for i := range m.windows {
-			at := int64(i)
-			if m.denseFirst {
-				at += period - 1 // the first of a period is as the last is elsewhere
-			}
-			if m.allWindows || period > 0 && at%period < period-1 {
-				m.windows[i] = 1
-			}
+	m.windows = make([]bool, m.layers)
+	if m.window == 0 {
+		return
+	}
+	said, _ := m.described("sliding_window_pattern_per_layer").([]bool)
+	for i := range m.windows {
+		switch {
+		case said != nil: // layers that predict further tokens have none
+			m.windows[i] = i < len(said) && said[i]
+		case m.architecture.windows != nil:
+			m.windows[i] = m.architecture.windows.Holds(m.layerFacts(i))
 		}
 	}
-	m.recurrentLayers = m.isList("attention.recurrent_layers")
-	m.interval = max(m.number("full_attention_interval", 4), 1)
 }
 
-// isRecurrent reports whether a layer has a state.
-func (m *model) isRecurrent(layer int) bool {
-	return m.recurrent != nil && layer < m.blocks && m.recurrent(m, layer)
+// described returns a field of the model as config.json of a tree has it, by the architecture's description.
+func (m *model) described(field string) any {
+	get := func(key string) (any, bool) {
+		v := m.header.Value(key)
+		if key == "general.architecture" {
+			v = m.header.Architecture
+		}
+		return v, v != nil
+	}
+	for _, f := range config.FromGGUF(get, nil, 0) {
+		if f.Name == field {
+			return f.Value
+		}
+	}
+	return nil
 }
 
-// isCached reports whether a layer has keys and values in the cache.
+// layerFacts are the facts of conditions of a layer.
+func (m *model) layerFacts(layer int) architectures.Facts {
+	return func(name string) any {
+		if name == "layer" {
+			return int64(layer)
+		}
+		return m.fact(name, layer)
+	}
+}
+
+// hasState reports whether a layer has a state.
+func (m *model) hasState(layer int) bool { return layer < m.blocks && m.states[layer] }
+
+// isCached reports whether a layer has keys and values in the cache. One with a state has them if it also has
+// a matrix of keys.
 func (m *model) isCached(layer int) bool {
-	return !m.noCache && layer < m.cached && m.pairs[layer] > 0 && (m.both || !m.isRecurrent(layer))
+	return !m.noCache && layer < m.cached && m.pairs[layer] > 0 && (!m.states[layer] || m.keyed[layer]) &&
+		(m.architecture.cached == nil || m.architecture.cached.Holds(m.layerFacts(layer)))
 }
 
 // hasWindow reports whether a layer sees only so many tokens.
 func (m *model) hasWindow(layer int) bool {
-	return m.window > 0 && layer < m.blocks && m.windows[layer] != 0
+	return m.window > 0 && layer < m.blocks && m.windows[layer]
 }
 
 // any reports whether one of the layers is so.

@@ -12,13 +12,6 @@ type node struct {
 	output  bool // it is kept to the end
 }
 
-// inPlace are the operations that may take over the place of a source.
-var inPlace = map[string]bool{
-	"add": true, "add_id": true, "sub": true, "mul": true, "div": true, "scale": true, "sqr": true, "sqrt": true, "log": true, "clamp": true, "fill": true,
-	"rope": true, "rms_norm": true, "soft_max": true, "silu": true, "sigmoid": true, "softplus": true, "exp": true, "expm1": true, "gelu": true,
-	"relu": true, "tanh": true, "neg": true, "step": true, "diag_mask_zero": true, "diag_mask_inf": true, "add1": true,
-}
-
 // space is memory as ggml's allocator keeps it: free blocks in the order of their offsets.
 // The last one has no end.
 type space struct {
@@ -109,7 +102,7 @@ func place(c *checked, graph []node, unused int64) int64 {
 		if n.view < 0 && n.op != use {
 			took := false
 			for _, i := range n.sources {
-				if inPlace[n.op] && graph[i].view < 0 && at[i].on && !graph[i].output && graph[i].bytes == n.bytes && at[i].kids == 1 && at[i].views == 0 {
+				if graphs.inPlace[n.op] && graph[i].view < 0 && at[i].on && !graph[i].output && graph[i].bytes == n.bytes && at[i].kids == 1 && at[i].views == 0 {
 					at[id].offset, at[i].on, took = at[i].offset, false, true
 					break
 				}
