@@ -137,6 +137,35 @@ func FuzzText(f *testing.F) {
 	})
 }
 
+// TestMoves: a move of towers.txt has the effect of its namesake in modules.txt, and a line without an effect is a mistake.
+func TestMoves(t *testing.T) {
+	for name, effect := range towers().moves {
+		if of := modules().moves[name]; of != "" && of != effect {
+			t.Errorf("%s: %s for towers, %s in modules.txt", name, effect, of)
+		}
+	}
+	for _, text := range []string{"move a", "move a rows", "move a text of it", "move (a) rows text", "move a rows text\nmove a place again"} {
+		if _, err := readModules("text", text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
+func TestMovesOf(t *testing.T) {
+	for _, c := range []struct{ architecture, name, want string }{
+		{"llama", "layers.3.attention.q.weight", "heads"}, {"llama", "layers.3.attention.q.bias", "heads"}, {"llama", "layers.3.ffn.up.weight", ""},
+		{"gpt2", "layers.0.ffn.up.weight", "transpose"}, {"bloom", "layers.0.attention.qkv.weight", "thirds"}, {"llama", "token_embedding.weight", "keep"},
+	} {
+		var got []string
+		for _, m := range Find(c.architecture).MovesOf(c.name) {
+			got = append(got, m.Name)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s %s: %v, want %q", c.architecture, c.name, got, c.want)
+		}
+	}
+}
+
 // TestNames: names of both sides mean the module that they stand for.
 func TestNames(t *testing.T) {
 	for _, a := range All() {

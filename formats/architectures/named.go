@@ -72,13 +72,7 @@ func Reordered(gguf, canonical string) bool {
 	if !ok || !inLayer || !isWeight && !isBias {
 		return false
 	}
-	if allNamed().heads[[2]string{gguf, module}] {
-		return true
-	}
-	return slices.ContainsFunc(OfGGUF(gguf), func(s *Settings) bool {
-		return s.Name == gguf && slices.ContainsFunc(s.words["layer"], func(x Item) bool {
-			text, _, _ := strings.Cut(x.Text, "=")
-			return x.Name == module && (strings.Contains(text, ":heads") || strings.Contains(text, ",heads"))
-		})
-	})
+	a := Find(gguf)
+	return allNamed().heads[[2]string{gguf, module}] ||
+		a != nil && slices.ContainsFunc(a.MovesOf(canonical), func(m Move) bool { return m.Effect() == Heads })
 }

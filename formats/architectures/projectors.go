@@ -2,6 +2,7 @@ package architectures
 
 import (
 	_ "embed"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -47,7 +48,7 @@ var Projectors = sync.OnceValue(func() (all []*Projector) {
 var towers = sync.OnceValue(func() *moduleTable { return must(readModules("towers.txt", towersText)) })
 
 // TowerMoves returns the names of all moves of towers.
-func TowerMoves() []string { return towers().moves }
+func TowerMoves() []string { return slices.Sorted(maps.Keys(towers().moves)) }
 
 func readProjectors(file, text string) (all []*Projector, err error) {
 	tensors, err := readArchitectures(file, text, towers())

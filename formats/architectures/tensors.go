@@ -2,6 +2,8 @@ package architectures
 
 import (
 	_ "embed"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,6 +155,39 @@ type Move struct {
 	Args []string
 }
 
+// Effect is what a move changes of a tensor; modules.txt explains the words.
+type Effect string
+
+// The effects of moves.
+const (
+	Place     Effect = "place"
+	Heads     Effect = "heads"
+	Rows      Effect = "rows"
+	Columns   Effect = "columns"
+	Transpose Effect = "transpose"
+	Numbers   Effect = "numbers"
+)
+
+// Effect returns the effect of a move of a language model.
+func (m Move) Effect() Effect { return modules().moves[m.Name] }
+
+// MovesOf returns the moves of a tensor between the two sides, by its canonical name.
+func (a *Architecture) MovesOf(canonical string) (list []Move) {
+	stem := strings.TrimSuffix(strings.TrimSuffix(canonical, ".weight"), ".bias")
+	tensors := slices.Concat(a.First, a.Last)
+	if rest, ok := strings.CutPrefix(stem, "layers."); ok {
+		if _, rest, ok = strings.Cut(rest, "."); ok {
+			stem, tensors = rest, a.Layer
+		}
+	}
+	for _, t := range tensors {
+		if t.Module == stem {
+			list = append(list, t.Moves...)
+		}
+	}
+	return list
+}
+
 // module is a line of modules.txt.
 type module struct {
 	inLayer       bool
@@ -166,16 +201,19 @@ type moduleTable struct {
 	file    string
 	modules map[string]module
 	sizes   map[string]*Expr
-	moves   []string
+	moves   map[string]Effect
 }
 
 // Moves returns the names of all moves.
-func Moves() []string { return modules().moves }
+func Moves() []string { return slices.Sorted(maps.Keys(modules().moves)) }
+
+// moveLine is a line about a move: its name, its arguments, its effect, and its explanation.
+var moveLine = regexp.MustCompile(`^move ([^ (]+)(?:\([^)]*\))? +([a-z]+) +\S`)
 
 var modules = sync.OnceValue(func() *moduleTable { return must(readModules("modules.txt", modulesText)) })
 
 func readModules(file, text string) (*moduleTable, error) {
-	all := &moduleTable{file: file, modules: map[string]module{}, sizes: map[string]*Expr{}}
+	all := &moduleTable{file: file, modules: map[string]module{}, sizes: map[string]*Expr{}, moves: map[string]Effect{}}
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -192,12 +230,15 @@ func readModules(file, text string) (*moduleTable, error) {
 			all.sizes[f[1]] = e
 			continue
 		}
-		if f[0] == "move" && len(f) > 2 {
-			f[1], _, _ = strings.Cut(f[1], "(")
-			if slices.Contains(all.moves, f[1]) {
-				return nil, mistake(file, n, "%s is there twice", f[1])
+		if f[0] == "move" {
+			move := moveLine.FindStringSubmatch(line)
+			if move == nil || !slices.Contains([]Effect{Place, Heads, Rows, Columns, Transpose, Numbers}, Effect(move[2])) {
+				return nil, mistake(file, n, "a move has a name, an effect and an explanation")
 			}
-			all.moves = append(all.moves, f[1])
+			if all.moves[move[1]] != "" {
+				return nil, mistake(file, n, "%s is there twice", move[1])
+			}
+			all.moves[move[1]] = Effect(move[2])
 			continue
 		}
 		m := module{inLayer: f[0] == "layer"}
@@ -292,7 +333,7 @@ func (t *Tensor) readMoves(text string, table *moduleTable) (rest, why string) {
 	for {
 		sign := len(text) - len(strings.TrimPrefix(text, "+"))
 		name := text[:sign+len(nameOf(text[sign:]))]
-		if !slices.Contains(table.moves, name) {
+		if table.moves[name] == "" {
 			return "", table.file + " has no move " + name
 		}
 		m := Move{Name: name}

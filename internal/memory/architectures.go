@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// architecture is what is known of an architecture besides what a header says.
+// architecture is what is known of an architecture without a header.
 type architecture struct {
 	known           bool
 	window          int64

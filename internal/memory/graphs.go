@@ -134,7 +134,7 @@ type builder struct {
 	env    architectures.Env
 }
 
-// value returns the bytes that an expression says.
+// value evaluates an expression in the layer that is built.
 func (b *builder) value(e *architectures.Expr) int64 { return b.c.value(e, &b.env) }
 
 // graphed returns the peak of a model's graph. It is false if the graph is not listed, or

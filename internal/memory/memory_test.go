@@ -92,7 +92,7 @@ func TestDescribed(t *testing.T) {
 	}
 }
 
-// TestWindows: which layers see a window is what the header says, or else the description, or else the table.
+// TestWindows: which layers see a window follows from the header, or else the description, or else the table.
 func TestWindows(t *testing.T) {
 	for _, test := range []struct {
 		architecture string
@@ -119,8 +119,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestStates: layers with tensors of a state have one, whatever the architecture is called, and a cache only
-// beside keys.
+// TestStates: a layer with tensors of a state has one in every architecture, and a cache only beside keys.
 func TestStates(t *testing.T) {
 	h := small("unheard", map[string]any{"ssm.inner_size": uint32(256), "ssm.state_size": uint32(16), "ssm.conv_kernel": uint32(4)})
 	h.Tensors = append(h.Tensors, Tensor{"blk.0.ssm_a", tensorfs.F32, []int64{256, 16}, 400000, 16384})

@@ -43,7 +43,7 @@ type model struct {
 	width, vocabulary, context          int64
 	heads, pairs, feedForward           []int64 // by layer; pairs of K and V
 	key, value, keyWindow, valueWindow  int64   // elements of a head
-	windows, states, indexed, keyed     []bool  // by layer: those with a window, a state, an index, a matrix of keys
+	windows, states, indexed, keyed     []bool  // by layer: whether it has a window, a state, an index, a matrix of keys
 	window                              int64
 	cached                              int // layers that may have a cache
 	mla, causal                         bool
@@ -256,8 +256,8 @@ func (m *model) fact(name string, layer int) any {
 	return nil
 }
 
-// stateTensors begin the names of the tensors that only layers with a state have, and indexTensors those of
-// layers with an index of their keys.
+// stateTensors begin the names of the tensors that only layers with a state have, and indexTensors the names
+// in layers with an index of their keys.
 var stateTensors, indexTensors = []string{"ssm_", "shortconv.", "time_mix_"}, []string{"indexer."}
 
 // readLayers finds which layers have windows, states and caches.

@@ -10,7 +10,6 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/internal/convert/hf"
-	"github.com/tensorfs/tensorfs/internal/convert/layout"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
@@ -180,7 +179,7 @@ func (x *applied) product(m *adapter.Module) error {
 // pairOf returns the matrices of a module, with B in the order of the base's rows. columns
 // reports that DoRA's lengths belong to columns.
 func (x *applied) pairOf(m *adapter.Module, b, to *tensorfs.Tensor, canonical string) (p *pair, columns bool, err error) {
-	a, err := x.reorder(canonical, layout.Columns, m.A)
+	a, err := x.reorder(canonical, architectures.Columns, m.A)
 	if err != nil {
 		return nil, false, err
 	}
@@ -198,7 +197,7 @@ func (x *applied) pairOf(m *adapter.Module, b, to *tensorfs.Tensor, canonical st
 	isLinear := shape[0] == b.Shape[0] && shape[1] == a.Shape[1]
 	isTurned := shape[0] == a.Shape[1] && shape[1] == b.Shape[0]
 	switch {
-	case isLinear && isTurned && x.m.Layout == "hf" && x.a.Layout == "hf" && (m.FanInFanOut || x.moved(canonical, "transpose")), isTurned && !isLinear:
+	case isLinear && isTurned && x.m.Layout == "hf" && x.a.Layout == "hf" && (m.FanInFanOut || x.isTransposed(canonical)), isTurned && !isLinear:
 		if b != m.B {
 			return nil, false, x.refuse(m.B, "%s of the base has its rows in another order, and columns in their place", canonical)
 		}
@@ -209,41 +208,18 @@ func (x *applied) pairOf(m *adapter.Module, b, to *tensorfs.Tensor, canonical st
 	return nil, false, x.another(a, "A of shape %v and B of shape %v are not for %s of shape %v", a.Shape, m.B.Shape, canonical, shape)
 }
 
-// moved reports whether an architecture has a move of a module between its two layouts.
-func (x *applied) moved(canonical, move string) bool {
-	return slices.Contains(x.moves(canonical), move)
-}
-
 // moves are what becomes of a tensor between the two layouts.
-func (x *applied) moves(canonical string) (list []string) {
-	arch := architectures.Find(x.m.Architecture)
-	if arch == nil {
-		return nil
+func (x *applied) moves(canonical string) []architectures.Move {
+	if a := architectures.Find(x.m.Architecture); a != nil {
+		return a.MovesOf(canonical)
 	}
-	stem := strings.TrimSuffix(strings.TrimSuffix(canonical, ".weight"), ".bias")
-	inLayer := false
-	if rest, ok := strings.CutPrefix(stem, "layers."); ok {
-		if _, rest, ok = strings.Cut(rest, "."); ok {
-			stem, inLayer = rest, true
-		}
-	}
-	tensors := slices.Concat(arch.First, arch.Last)
-	if inLayer {
-		tensors = arch.Layer
-	}
-	for _, t := range tensors {
-		if t.Module == stem {
-			for _, move := range t.Moves {
-				list = append(list, move.Name)
-			}
-		}
-	}
-	return list
+	return nil
 }
 
-// harmless are permutations between the layouts that change no number and move no rows,
-// except rows of heads or rows that the shape identifies.
-var harmless = []string{"heads", "transpose", "stack", "row", "part", "of", "unless_tied", "unless_mlx", "tokens", "keep", "padded"}
+// isTransposed reports whether the two layouts swap rows and columns of a tensor.
+func (x *applied) isTransposed(canonical string) bool {
+	return slices.ContainsFunc(x.moves(canonical), func(m architectures.Move) bool { return m.Effect() == architectures.Transpose })
+}
 
 // inOrder returns an adapter's values for the rows of a tensor in the base's order. whole
 // means that they are the weight itself, whose numbers may differ too.
@@ -252,13 +228,13 @@ func (x *applied) inOrder(canonical string, t *tensorfs.Tensor, whole bool) (*te
 		return t, nil
 	}
 	for _, move := range x.moves(canonical) {
-		if !slices.Contains(harmless, move) && !layout.Moves(move) || whole && move == "transpose" {
-			return nil, x.refuse(t, "%s differs between GGUF files and those of Hugging Face by more than its place (%s): name a base in the layout of the adapter", canonical, move)
+		if e := move.Effect(); e == architectures.Numbers || whole && e == architectures.Transpose {
+			return nil, x.refuse(t, "%s differs between GGUF files and those of Hugging Face by more than its place (%s): name a base in the layout of the adapter", canonical, move.Name)
 		}
 	}
-	t, err := x.reorder(canonical, layout.Rows, t)
+	t, err := x.reorder(canonical, architectures.Rows, t)
 	if err == nil && whole {
-		t, err = x.reorder(canonical, layout.Columns, t)
+		t, err = x.reorder(canonical, architectures.Columns, t)
 	}
 	if err != nil || !architectures.Reordered(x.m.Architecture, canonical) {
 		return t, err
@@ -278,9 +254,14 @@ func (x *applied) inOrder(canonical string, t *tensorfs.Tensor, whole bool) (*te
 	return moved, nil
 }
 
+// isReordering reports whether a move changes only the place of rows or of columns.
+func isReordering(m architectures.Move) bool {
+	return m.Effect() == architectures.Rows || m.Effect() == architectures.Columns
+}
+
 // reorder moves rows or columns to where the base has them.
-func (x *applied) reorder(canonical string, axis layout.Axis, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	if x.a.Layout == x.m.Layout || !slices.ContainsFunc(x.moves(canonical), layout.Moves) {
+func (x *applied) reorder(canonical string, axis architectures.Effect, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if x.a.Layout == x.m.Layout || !slices.ContainsFunc(x.moves(canonical), isReordering) {
 		return t, nil
 	}
 	if x.order == nil {

@@ -6,15 +6,13 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
-
-// Moves reports whether a move of that name changes only the place of rows or of columns.
-func Moves(name string) bool { return moves[name].Only != Neither }
 
 // Reorder moves rows, or columns, of what belongs to a tensor of the walk's model but is in the
 // order of the walk's side, to the model's order: a weight, or a factor of a change of it. Of
 // other moves of the tensor nothing is made.
-func (w *Walk) Reorder(canonical string, axis Axis, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+func (w *Walk) Reorder(canonical string, axis architectures.Effect, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	stem, param := canonical, ""
 	for _, end := range []string{".weight", ".bias"} {
 		if rest, ok := strings.CutSuffix(canonical, end); ok {
@@ -47,7 +45,7 @@ func (w *Walk) Reorder(canonical string, axis Axis, t *tensorfs.Tensor) (*tensor
 			if w.To == GGUF {
 				half = m.From
 			}
-			if m.Only != axis {
+			if move.Effect() != axis {
 				continue
 			}
 			var err error

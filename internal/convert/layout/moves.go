@@ -24,30 +24,19 @@ type Move struct {
 
 	InConfig bool // config.json has the numbers, and a directory no tensor
 	AnyShape bool // a GGUF file has the module in several shapes, which From holds
-	Only     Axis // To and From change the place of rows or of columns, and no number
 }
-
-// Axis is what a move changes the place of.
-type Axis int
-
-// The axes of a matrix.
-const (
-	Neither Axis = iota
-	Rows
-	Columns
-)
 
 // moves are what descriptions call the moves. The second column is modules.txt's.
 var moves = map[string]Move{
 	"heads":        {To: permuteHeads, From: unpermuteHeads},
-	"sections":     {To: pairsApart, From: pairsTogether, Only: Rows},
+	"sections":     {To: pairsApart, From: pairsTogether},
 	"+1":           {To: addOne, From: subtractOne},
 	"+1_mlx":       {To: addOne, From: subtractUnlessMLX},
 	"transpose":    {To: outIn, From: inOut},
 	"row":          {From: oneRow, AnyShape: true},
-	"groups":       {To: ungroup, From: group, Only: Rows},
+	"groups":       {To: ungroup, From: group},
 	"grouped":      {Find: partOfGroups},
-	"thirds":       {To: oneAfterAnother, From: threeOfEachHead, Only: Rows},
+	"thirds":       {To: oneAfterAnother, From: threeOfEachHead},
 	"as":           {To: asHere, From: asThere},
 	"as_turned":    {To: asHereTurned, From: asThereTurned},
 	"kernel":       {To: kernelsHere, From: kernelsThere},
@@ -79,8 +68,8 @@ var moves = map[string]Move{
 	"short_factor": {Find: ropeFactors("short_factor"), InConfig: true},
 
 	// Of linear attention.
-	"tiled":         {To: tiled, From: untiled, Only: Rows},
-	"tiled_columns": {To: tiledColumns, From: untiledColumns, Only: Columns},
+	"tiled":         {To: tiled, From: untiled},
+	"tiled_columns": {To: tiledColumns, From: untiledColumns},
 	"mixed_qkv":     {Find: mixedQKV, All: mix},
 	"mixed_z":       {Find: mixedZ, All: withAnother},
 
