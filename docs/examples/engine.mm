@@ -1,5 +1,6 @@
 // Runs a kernel on a tensor of a model without copying it.
-// clang++ -std=c++17 -fobjc-arc engine.mm $(pkg-config --cflags --libs tensorfs) -framework Metal -framework Foundation
+// clang++ -std=c++17 -fobjc-arc engine.mm -framework Metal -framework Foundation
+//   $(pkg-config --cflags --libs tensorfs)
 #import <Metal/Metal.h>
 #include <tensorfs.h>
 
