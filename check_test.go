@@ -13,7 +13,7 @@ type watched struct {
 
 func (c *watched) Check() error { return c.err }
 
-// TestCheck asks Data made of Data, of which one changes.
+// TestCheck checks Data made from several Data, one of which changes.
 func TestCheck(t *testing.T) {
 	a, b := &watched{Reader: bytes.NewReader(make([]byte, 8))}, &watched{Reader: bytes.NewReader(make([]byte, 8))}
 	made := map[string]Data{
@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckPart asks about some bytes of Data made of two files, of which one changes.
+// TestCheckPart checks some bytes of Data made from two files, one of which changes.
 func TestCheckPart(t *testing.T) {
 	a, b := &watched{Reader: bytes.NewReader(make([]byte, 8))}, &watched{Reader: bytes.NewReader(make([]byte, 8))}
 	b.err = &ChangedError{File: "b"}

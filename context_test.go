@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// far is Data that is somewhere else: whoever reads it waits until it arrives,
-// which never happens here, or gives up.
+// far is Data on another machine: a read waits until the bytes arrive, which never happens here, or
+// until it is cancelled.
 type far struct{ n int64 }
 
 func (f far) Size() int64                       { return f.n }

@@ -74,7 +74,7 @@ func ExampleNewText() {
 	// 2 c
 }
 
-// Read two inputs where they are: without a copy if they are mapped files.
+// Read two inputs in place: without a copy if they are mapped files.
 func ExampleGuard() {
 	codes, scales := tensorfs.Bytes("\x01\x02\x03\x04"), tensorfs.Bytes("\x0a\x0b")
 	var copies [2][]byte // used for Data that cannot be viewed

@@ -152,7 +152,7 @@ func TestJoinedHostile(t *testing.T) {
 	}
 }
 
-// TestJoinedManyExtents holds that nobody gets a list of a million places.
+// TestJoinedManyExtents holds that no caller gets a list of a million extents.
 func TestJoinedManyExtents(t *testing.T) {
 	s := datatest.Stored("file", 9, make([]byte, 4*tensorfs.MaxExtents))
 	for _, test := range []struct {

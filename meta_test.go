@@ -101,7 +101,7 @@ func FuzzJSONString(f *testing.F) {
 			if err := json.Unmarshal(text, &got); err != nil || got != s {
 				t.Fatalf("%q is %s, which is %q, %v", s, text, got, err)
 			}
-			// What a line of metadata/KEY says is the same text without quotes.
+			// A line of metadata/KEY is the same text without quotes.
 			line := strings.TrimSuffix(string(Meta{"", s}.AppendText(nil)), "\n")
 			if strings.ContainsFunc(line, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 				t.Fatalf("%q has control bytes", line)

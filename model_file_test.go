@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// counted is a file that says how often it is open.
+// counted is a file that counts how often it is open.
 type counted struct {
 	tensorfs.Bytes
 	open *int
@@ -16,7 +16,7 @@ type counted struct {
 
 func (c *counted) Close() error { *c.open--; return nil }
 
-// Check says that it changed, where nobody expects it.
+// Check reports a change in a place where none is expected.
 func (c *counted) Check() error {
 	if string(c.Bytes) == "text" {
 		return &tensorfs.ChangedError{File: "b"}

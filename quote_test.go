@@ -27,7 +27,7 @@ func TestPrintable(t *testing.T) {
 			t.Errorf("Printable(%q) = %s, want %s", s, got, want)
 		}
 	}
-	// What turns the direction of text or ends a line, each by itself.
+	// Each character that changes the direction of text or ends a line.
 	for _, r := range "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029\u0080\u0085\u009f\ufeff" {
 		s := "a" + string(r) + "b"
 		if got := Printable(s); got != strconv.Quote(s) || strings.ContainsRune(got, r) {
