@@ -35,7 +35,7 @@ func TestNames(t *testing.T) {
 		"local/nowhere": "->../outside/nothing", "local/ad": "", "local/ad:0.5": "->../outside", "local/v:2": "", "local/tov2": "->v:2", "local/a,b": "", "local/comma": "->a,b",
 		"local/x": "", "local/tox": "->x", "local/x:3": "", "link": "->local",
 	})
-	for _, c := range []struct{ attribute, value, want string }{ // with L for local, O for outside; "" where it is refused
+	for _, c := range []struct{ attribute, value, want string }{ // L means local, O means outside; "" if it is refused
 		{"model", "L/m", "L/m"}, {"model", "L//d/./m/", "L/d/m"}, {"model", "L/in", "L/d/m"}, {"model", "L/abs/m", "L/d/m"}, {"model", "L/missing/x", "L/missing/x"},
 		{"model", "L/../link/m", ""}, {"model", "L/../local/m", ""}, {"model", "L/out", ""}, {"model", "L/out/m", ""}, {"model", "L/out/missing", ""}, {"model", "L/up/outside/m", ""},
 		{"model", "L", ""}, {"model", "L/", ""}, {"model", "L/self", ""}, {"model", "L/.", ""}, {"model", "O/m", ""}, {"model", "Lx", ""}, {"model", "/", ""}, {"model", "/proc/self/rootO/m", ""},

@@ -30,12 +30,12 @@ func TestPage(t *testing.T) {
 	_, shown, _ := strings.Cut(string(page), "\n```yaml\n")
 	shown, _, _ = strings.Cut(shown, "```\n")
 	text, err := os.ReadFile(example)
-	if _, body, _ := strings.Cut(string(text), "\n"); err != nil || body != shown { // its first line says what it is
+	if _, body, _ := strings.Cut(string(text), "\n"); err != nil || body != shown { // its first line describes it
 		t.Errorf("the page shows another pod than %s: %v", example, err)
 	}
 }
 
-// metricNames are those of the driver's own metrics, sorted.
+// metricNames are the names of the driver's own metrics, sorted.
 func metricNames() []string {
 	f := &fleet{counters: newCounters()}
 	descs := make(chan *prometheus.Desc)
@@ -76,7 +76,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// firstColumn is what stands between backquotes in the first column of the table below a heading, sorted.
+// firstColumn returns the names in backquotes in the first column of the table below a heading, sorted.
 func firstColumn(page, heading string) (names []string) {
 	_, below, _ := strings.Cut(page, "\n## "+heading+"\n")
 	below, _, _ = strings.Cut(below, "\n## ")

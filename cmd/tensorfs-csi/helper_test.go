@@ -89,7 +89,7 @@ func needMounts(t testing.TB) {
 	f.Close()
 }
 
-// patience is how long something may take that is no question of speed.
+// patience is how long a test waits for something that is not a question of speed.
 const patience = time.Minute
 
 func must(t testing.TB, err error) {
@@ -182,13 +182,13 @@ func (r *rig) start(env ...string) {
 	}
 }
 
-// kill kills the driver alone.
+// kill kills only the driver, not its servers.
 func (r *rig) kill() {
 	_ = r.cmd.Process.Kill() // it may be gone
 	_ = r.cmd.Wait()         // killed
 }
 
-// end removes everything, and says if a volume was left.
+// end removes everything, and reports a volume that was left.
 func (r *rig) end(base string) {
 	if r.conn != nil {
 		r.conn.Close()
@@ -269,7 +269,7 @@ func (r *rig) target(pod string) string { return filepath.Join(r.pods, pod) }
 
 type attrs map[string]string
 
-// request is what kubelet says for a pod.
+// request is kubelet's request for a pod.
 func (r *rig) request(pod string, a, secrets attrs) *csi.NodePublishVolumeRequest {
 	context := attrs{"csi.storage.k8s.io/pod.name": pod, "csi.storage.k8s.io/ephemeral": "true"}
 	for k, v := range a {
@@ -325,7 +325,7 @@ func (r *rig) mustBeClean() {
 	eventually(r.t, "nothing is left of volumes and servers", r.isClean)
 }
 
-// device is that of the mount at a pod's target.
+// device returns the device of the mount at a pod's target.
 func (r *rig) device(pod string) string {
 	r.t.Helper()
 	m, err := top(r.target(pod))
@@ -336,7 +336,7 @@ func (r *rig) device(pod string) string {
 	return m.Device
 }
 
-// digest is that of a file of a pod's volume.
+// digest returns the digest of a file of a pod's volume.
 func (r *rig) digest(pod, path string) string {
 	r.t.Helper()
 	sum, err := digest(filepath.Join(r.target(pod), path))

@@ -41,7 +41,7 @@ func strangersModels(t testing.TB) (local, secret string) {
 	return local, secret
 }
 
-// exchange puts a link in the place of a path.
+// exchange replaces a path by a link.
 func exchange(t testing.TB, path, target string) {
 	t.Helper()
 	must(t, os.Rename(path, path+".away"))
@@ -155,7 +155,7 @@ func TestOutside(t *testing.T) {
 	r.mustBeClean()
 }
 
-// A directory that a volume shows, and the one where it is mounted, are reached without links and other mounts.
+// A volume's directory, and the one where it is mounted, are reached without links and other mounts.
 func TestHandles(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

@@ -17,7 +17,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// A command line that cannot be meant ends with a line that says what to do.
+// A contradictory command line ends with a line that names the next step.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -49,7 +49,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// freePort is an address that nobody listens at.
+// freePort is an address without a listener.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

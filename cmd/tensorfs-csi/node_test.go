@@ -53,8 +53,8 @@ func TestSharing(t *testing.T) {
 	r.mustBeClean()
 }
 
-// A pod with a user namespace of its own (hostUsers: false) reads the same bytes, those that the node's kernel reads by itself too:
-// the runtime maps the owners of its volumes, and its processes are ordinary users of the node.
+// A pod with a user namespace of its own (hostUsers: false) reads the same bytes, also through passthrough: the runtime
+// maps the owners of its volumes, and its processes are ordinary users of the node.
 func TestUserNamespace(t *testing.T) {
 	t.Run("alone", func(t *testing.T) { mappedVolumes(t, newRig(t)) })
 	t.Run("with a keeper", func(t *testing.T) { mappedVolumes(t, newRig(t, "--keeper="+startKeeper(t))) })

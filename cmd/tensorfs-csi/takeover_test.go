@@ -219,7 +219,7 @@ func TestBoundAnew(t *testing.T) {
 	r.mustBeClean()
 }
 
-// A new driver goes on with servers that run, starts those that do not, and ends those that nobody needs.
+// A new driver keeps running servers, starts missing ones, and ends servers without a volume.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -252,14 +252,14 @@ func TestRestart(t *testing.T) {
 	eventually(t, "the server that was found ends", func() bool { return unix.Kill(runs, 0) != nil })
 }
 
-// device2 is that of a server's mount.
+// device2 returns the device of a server's mount.
 func (r *rig) device2(key string) string {
 	m, err := top(filepath.Join(r.dir, "mounts", key))
 	must(r.t, err)
 	return m.Device
 }
 
-// resident says which pages of a file are in memory.
+// resident returns which pages of a file are in memory.
 func resident(t *testing.T, path string) (pages []byte) {
 	t.Helper()
 	f, err := os.Open(path)
