@@ -1,4 +1,4 @@
-// Package deploy has no code: its YAML is what kubectl applies, made of the chart beside it.
+// Package deploy has no code: its YAML is what kubectl applies, rendered from the chart beside it.
 package deploy
 
 import (
@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestMade holds that each file was made of the chart as it is, by the digests that it notes, and
-// that nobody changed it since.
+// TestMade holds that each file was rendered from the current chart and not edited since, by the
+// digests in the file.
 func TestMade(t *testing.T) {
 	var all []byte
 	err := filepath.WalkDir("../chart", func(path string, d fs.DirEntry, err error) error {
@@ -52,7 +52,7 @@ func TestMade(t *testing.T) {
 	}
 }
 
-// TestRendered holds each file to what helm makes of the chart.
+// TestRendered compares each file with helm's output for the chart.
 func TestRendered(t *testing.T) {
 	out, err := exec.Command("../../../scripts/cluster/render", "--check").CombinedOutput()
 	if strings.Contains(string(out), "there is no helm") {
