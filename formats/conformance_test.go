@@ -312,8 +312,8 @@ func checkExtents(t *testing.T, m *tensorfs.Model) {
 	}
 }
 
-// dimensions are the fields of a config that do not say how the model is stored,
-// whether a format says them or leaves them at their defaults.
+// dimensions are the fields of a config that do not describe how the model is stored, including
+// fields that some formats leave at their defaults.
 func dimensions(fields []tensorfs.Field) (out []tensorfs.Field) {
 	for _, f := range fields {
 		if f.Assumed = false; !strings.HasPrefix(f.Name, "quant_") {

@@ -40,7 +40,7 @@ func TestElsewhereShards(t *testing.T) {
 	h.Delay(20 * time.Millisecond)
 	const together = 8
 	var asked atomic.Int64
-	all := make(chan struct{}) // closed when so many shards are asked for at the same time
+	all := make(chan struct{}) // closed when so many shards are requested concurrently
 	h.Break(func(_ http.ResponseWriter, r *http.Request, _ bool) bool {
 		if strings.Contains(r.URL.Path, "/resolve/") && strings.HasSuffix(r.URL.Path, ".safetensors") {
 			if asked.Add(1) == together {

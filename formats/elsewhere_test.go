@@ -129,8 +129,8 @@ func headers(t *testing.T, m *tensorfs.Model, src *memory.FS) (total int64) {
 	return total
 }
 
-// sameModels compares a model elsewhere with the same one at a path. there turns a
-// path into where it is elsewhere.
+// sameModels compares a model on a server with the same model at a path. there turns a path into
+// the address on the server.
 func sameModels(t *testing.T, far, near *tensorfs.Model, there *strings.Replacer) {
 	t.Helper()
 	if len(far.Tensors) != len(near.Tensors) || far.Format != near.Format || far.Architecture != near.Architecture || far.Layout != near.Layout ||

@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// plainNames are names of tensors that a GGUF file has as they are, up to their type, with those of a Hugging Face or
-// MLX model: nothing is permuted, transposed or stacked.
+// plainNames maps names of tensors that a GGUF file stores unchanged, except for the type, to the names in a Hugging
+// Face or MLX model. Nothing is permuted, transposed or stacked.
 var plainNames = strings.NewReplacer(
 	"model.layers.", "blk.", "transformer.h.", "blk.", "encoder.layer.", "blk.",
 	"model.embed_tokens.", "token_embd.", "lm_head.", "output.", "embeddings.word_embeddings.", "token_embd.",

@@ -205,7 +205,7 @@ func TestGoldenBitNet(t *testing.T) {
 	}
 }
 
-// mlxGolden is what MLX says of a model.
+// mlxGolden is what MLX computes from a model.
 type mlxGolden struct {
 	Tensors map[string]mlxModule
 	Fused   map[string]mlxModule
@@ -215,12 +215,12 @@ type mlxModule struct {
 	Members []string // of a fused group
 	Shape   []int64
 	F16     string `json:"f16_sha256"`
-	Packed  string `json:"packed_sha256"` // "" where it is not possible, or for plain tensors
+	Packed  string `json:"packed_sha256"` // "" if it is impossible, or for plain tensors
 	Bytes   int64  `json:"packed_bytes"`
 }
 
-// TestGoldenMLX compares f16/, packed/ and the fused views of models that MLX
-// wrote with what MLX makes of them.
+// TestGoldenMLX compares f16/, packed/ and the fused views of models that MLX wrote with MLX's
+// results.
 func TestGoldenMLX(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata, "models-mlx", "expected", "*.json"))
 	if err != nil || len(files) < 2 {

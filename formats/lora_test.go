@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// TestAdapterBeside: an adapter is found in its folder, whatever else lies there, and a model
-// says that one lies beside it.
+// TestAdapterBeside: an adapter is found in its folder beside any other files, and a model reports
+// an adapter beside it.
 func TestAdapterBeside(t *testing.T) {
 	const golden = "../testdata/lora/plain-bf16-f32/"
 	dir := t.TempDir()

@@ -58,8 +58,8 @@ func unpackedTo(t testing.TB, files *zip.ReadCloser, name string) string {
 	return dir
 }
 
-// TestPackings holds the numbers of every packing to those of the program that packed
-// them, read as a whole and in pieces.
+// TestPackings compares the numbers of every packing with the numbers of the program that packed
+// them, in one read and in chunks.
 func TestPackings(t *testing.T) {
 	files, sums := packed(t)
 	if len(sums) != 69 {
@@ -171,7 +171,7 @@ func same(t *testing.T, codes *tensorfs.Tensor, want []byte) {
 	}
 }
 
-// equalNumbers compares F32, of which a zero may have either sign.
+// equalNumbers compares F32, and takes zeros of both signs as equal.
 func equalNumbers(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false

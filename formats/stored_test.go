@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The names that are listed are those that Open takes.
+// The listed names are the names that Open takes.
 func TestStored(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("OLLAMA_MODELS", filepath.Join(dir, "none"))
