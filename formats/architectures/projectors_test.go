@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestProjectors: the text is what the readers take. Each class has one projector, and no
-// two tensors of one have the same name on a side, but for those that are made of one.
+// TestProjectors checks the text beyond its syntax. Each class has one projector, and no two of its
+// tensors have the same name on one side, except tensors that are parts of one.
 func TestProjectors(t *testing.T) {
 	if n := len(Projectors()); n != 14 {
 		t.Errorf("%d projectors", n)

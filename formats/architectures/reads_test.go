@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReadsOfTypes holds that config_fields.txt has a row for every model type of the
-// descriptions, or says that transformers does not have it.
+// TestReadsOfTypes holds that config_fields.txt has a row for every model type of the descriptions,
+// or marks it as missing in transformers.
 func TestReadsOfTypes(t *testing.T) {
 	var without []string
 	for line := range strings.Lines(configFieldsText) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSupport holds that each class has a sentence for what is not made of it, and that
-// classes of blocks are given.
+// TestSupport holds that each class has a sentence for every directory that cannot be made, and
+// that classes of blocks are listed.
 func TestSupport(t *testing.T) {
 	made := map[string]int{}
 	for _, s := range Support() {
