@@ -336,8 +336,8 @@ func object(root map[string]any) Lookup {
 	}
 }
 
-// TestTransposedDown: the width of feed-forward networks is found wherever a matrix has
-// it; GPT-2 stores it as [in, out], and says nothing of it where it is four times the width.
+// TestTransposedDown: the width of feed-forward networks is found in both orders of a matrix. GPT-2
+// stores it as [in, out], and omits the width if it is four times the model's width.
 func TestTransposedDown(t *testing.T) {
 	for _, down := range [][]int64{{64, 256}, {256, 64}} {
 		config := object(kv{"model_type": "gpt2", "n_embd": 64.0, "n_inner": nil})

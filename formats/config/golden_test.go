@@ -166,7 +166,7 @@ func TestPair(t *testing.T) {
 	b := FromHF(readJSON(t, "testdata/hf-llama-pair.json"), shapes, layers)
 	for _, fields := range [][]tensorfs.Field{a, b} {
 		for i := range fields {
-			fields[i].Assumed = false // one says a default that the other leaves out
+			fields[i].Assumed = false // one side has a default that the other omits
 		}
 	}
 	if !reflect.DeepEqual(a, b) {
