@@ -89,8 +89,8 @@ func BenchmarkVocabulary(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 }
 
-// BenchmarkLargestHeader walks the most that a header may make anybody walk:
-// empty strings and empty arrays up to the limit, all in a hole.
+// BenchmarkLargestHeader walks the longest allowed header: empty strings and empty arrays up to the
+// limit, all in a hole.
 func BenchmarkLargestHeader(b *testing.B) {
 	for name, c := range map[string]struct{ elem, size uint64 }{"strings": {uint64(typeString), 8}, "arrays": {uint64(typeArray), 12}} {
 		b.Run(name, func(b *testing.B) {

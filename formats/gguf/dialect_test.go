@@ -87,8 +87,8 @@ func TestLlama3(t *testing.T) {
 	}
 }
 
-// TestDialectAbsent refuses what cannot be had in llama.cpp's form, and leaves out layers
-// that nothing says how to tell apart.
+// TestDialectAbsent refuses models that have no equivalent in llama.cpp's form, and leaves out
+// layers that cannot be told apart.
 func TestDialectAbsent(t *testing.T) {
 	s := gguf.InLlama(opened(t, []tensorfs.Meta{{Key: "general.architecture", Value: "glmocr"}}, map[string][]int64{"blk.0.ffn_gate.weight": {4, 2}, "blk.0.ffn_up.weight": {6, 2}}))
 	if s == nil || s.Absent == "" {

@@ -140,7 +140,7 @@ func TestValuesStop(t *testing.T) {
 	}
 }
 
-// TestModel checks what Open makes of a file.
+// TestModel checks the model that Open returns.
 func TestModel(t *testing.T) {
 	path := writeModel(t, everything())
 	m := open(t, path)
@@ -175,8 +175,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestParse parses a file that the caller has opened, under a name that says
-// nothing.
+// TestParse parses a file that the caller has opened, under a meaningless name.
 func TestParse(t *testing.T) {
 	for name, shards := range map[string]int64{"llama-xs.q8_0.gguf": 1, "llama-xs.q8_0-00002-of-00003.gguf": 3, "tensors.tsv": 0} {
 		b, err := os.ReadFile(filepath.Join(goldenDir, name))

@@ -50,8 +50,8 @@ func content(t testing.TB, d tensorfs.Data) []byte {
 	return b
 }
 
-// TestGoldenTensors compares type, shape, place and bytes of all tensors with
-// those that llama.cpp's own tools wrote.
+// TestGoldenTensors compares type, shape, offset and bytes of all tensors with the output of
+// llama.cpp's own tools.
 func TestGoldenTensors(t *testing.T) {
 	table, err := os.ReadFile(filepath.Join(goldenDir, "tensors.tsv"))
 	if err != nil {

@@ -46,8 +46,8 @@ var prepared = map[string]func(t *testing.T, dir string) string{
 	},
 }
 
-// TestHostileFiles opens every malformed and every odd file, reads all of those
-// that open, and bounds time and memory.
+// TestHostileFiles opens every malformed and every odd file, reads all that open, and bounds time
+// and memory.
 func TestHostileFiles(t *testing.T) {
 	table, err := os.ReadFile(filepath.Join(hostileDir, "verdicts.tsv"))
 	if err != nil {
@@ -95,8 +95,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// checkRefusal checks that an error says that a file is malformed or unsupported
-// and is a line as every error's.
+// checkRefusal checks that an error calls a file malformed or unsupported, and has the form of
+// every error.
 func checkRefusal(t *testing.T, dir string, err error) {
 	t.Helper()
 	var fe *tensorfs.FormatError
@@ -106,8 +106,8 @@ func checkRefusal(t *testing.T, dir string, err error) {
 	checkLine(t, dir, err)
 }
 
-// checkLine checks that an error is one line of printable text that names a
-// file in dir and says what to do.
+// checkLine checks that an error is one line of printable text that names a file in dir and the
+// next step.
 func checkLine(t *testing.T, dir string, err error) {
 	t.Helper()
 	dir, aerr := filepath.Abs(dir)

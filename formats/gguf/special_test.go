@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
-// TestNoRegularFiles opens what is not a regular file, without waiting for it.
+// TestNoRegularFiles opens directories, FIFOs and devices, without waiting for them.
 func TestNoRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	fifo, socket, loop := filepath.Join(dir, "fifo"), filepath.Join(dir, "socket"), filepath.Join(dir, "loop")

@@ -34,7 +34,7 @@ func content(t testing.TB, d tensorfs.Data) []byte {
 	return b
 }
 
-// everyValue has a value of each type, alone and in arrays.
+// everyValue has a value of each type, as a single value and in arrays.
 var everyValue = []tensorfs.Meta{
 	{Key: "u8", Value: uint8(200)}, {Key: "i8", Value: int8(-5)}, {Key: "u16", Value: uint16(60000)}, {Key: "i16", Value: int16(-300)},
 	{Key: "u32", Value: uint32(4e9)}, {Key: "i32", Value: int32(-7)}, {Key: "f32", Value: float32(math.Pi)}, {Key: "bool", Value: true},
