@@ -75,8 +75,8 @@ func TestActivationScales(t *testing.T) {
 	}
 }
 
-// TestCacheScalesOfQuantisedAttention holds that the scales of a cache belong to a quantised part of attention, however deep
-// their name says they are.
+// TestCacheScalesOfQuantisedAttention holds that the scales of a cache belong to a quantised part of attention, at any
+// depth of their names.
 func TestCacheScalesOfQuantisedAttention(t *testing.T) {
 	for _, name := range []string{".k_scale", ".attn.k_scale", ".qkv_proj.k_scale", ".prob_output_scale"} {
 		const config = `{"model_type":"llama","quantization_config":{"quant_method":"awq","bits":4,"group_size":64}}`
@@ -89,7 +89,7 @@ func TestCacheScalesOfQuantisedAttention(t *testing.T) {
 	}
 }
 
-// TestScalesOfCacheAlone holds that a model of which only the cache is quantised is not warned about.
+// TestScalesOfCacheAlone holds that there is no warning about a model with only a quantised cache.
 func TestScalesOfCacheAlone(t *testing.T) {
 	m := open(t, writeDir(t, map[string][]byte{
 		"config.json":       []byte(`{"model_type":"llama","quantization_config":{"quant_method":"compressed-tensors","format":"dense","config_groups":{},"kv_cache_scheme":{"num_bits":8}}}`),

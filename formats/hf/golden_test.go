@@ -69,8 +69,8 @@ func toHalf(t testing.TB, c *tensorfs.Tensor) []byte {
 	return nil
 }
 
-// TestModels opens models that MLX wrote and compares every module's settings,
-// shape and bytes with what MLX says of them.
+// TestModels opens models that MLX wrote and compares every module's settings, shape and bytes with
+// MLX's.
 func TestModels(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata, "models-mlx", "expected", "*.json"))
 	if err != nil || len(files) < 2 {
@@ -144,8 +144,8 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestPair compares every tensor of a Hugging Face directory with what the
-// relation to its GGUF twin says.
+// TestPair compares every tensor of a Hugging Face directory with its GGUF twin, by the recorded
+// relation.
 func TestPair(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(testdata, "pairs", "llama", "relation.json"))
 	if err != nil {

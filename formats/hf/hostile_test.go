@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
-// list returns "FIRST,SECOND,..." of n items that format makes of their numbers.
+// list returns "FIRST,SECOND,..." of n items, each formatted from its number.
 func list(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -33,8 +33,7 @@ func nested(open, inside, shut string) string {
 	return strings.Repeat(open, 9000) + inside + strings.Repeat(shut, 9000)
 }
 
-// hostileTexts are values of some 256 KiB that are made to cost much when they
-// are under a key that somebody asks for.
+// hostileTexts are values of about 256 KiB that cost much if they are under a key that is read.
 var hostileTexts = map[string]func() string{
 	"nested arrays around numbers":  func() string { return nested("[", list(1<<16, "1"), "]") },
 	"nested arrays around text":     func() string { return nested("[", `"`+strings.Repeat("x", 1<<17)+`"`, "]") },
@@ -85,7 +84,7 @@ func openCheaply(t *testing.T, open func() (*tensorfs.Model, error), size, other
 	return m, err
 }
 
-// cost opens a model cheaply, and holds that what it says is clear.
+// cost opens a model cheaply, and holds that its messages are clear.
 func cost(t *testing.T, open func() (*tensorfs.Model, error), size, others int) error {
 	t.Helper()
 	m, err := openCheaply(t, open, size, others)

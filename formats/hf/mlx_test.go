@@ -112,7 +112,7 @@ func TestMLXWidthsThatDiffer(t *testing.T) {
 			t.Errorf("%s, %s: %+v, want %d bits", c.fields, c.module, q, c.bits)
 		}
 	}
-	// A norm says what the width is.
+	// The length of a norm is the width.
 	list := append(module("model.layers.0.self_attn.q_proj"), st("model.norm.weight", f16, 512))
 	m := open(t, writeDir(t, map[string][]byte{"config.json": []byte(`{"model_type":"llama","hidden_size":1024,"quantization":{"bits":4,"group_size":64}}`), "model.safetensors": testmodel.Safetensors(list, nil)}))
 	if q := bySource(m)[strings.TrimSuffix(list[0].Name, "")].Quant; q == nil || q.Bits != 4 {
