@@ -7,8 +7,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/library"
 )
 
-// TestSkip holds that devices that are to be left alone are not looked into, through
-// links neither.
+// TestSkip holds that skipped devices are not opened, and links to them neither.
 func TestSkip(t *testing.T) {
 	dir := tempFiles(t, map[string]string{"a.gguf": "", "other.gguf": "->/proc/self/status"})
 	for _, x := range []struct {
