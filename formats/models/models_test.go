@@ -111,8 +111,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestListsStay: the caller's lists of names are not written to, and paths in them are those of
-// the working directory.
+// TestListsStay: the caller's lists of names are not modified, and their paths are relative to the
+// working directory.
 func TestListsStay(t *testing.T) {
 	template := filepath.Join(t.TempDir(), "template")
 	if err := os.WriteFile(template, []byte("new"), 0o600); err != nil {
