@@ -58,7 +58,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// open opens a recipe that stands beside the models.
+// open opens a recipe next to the models.
 func open(t *testing.T, dir, text string) (*tensorfs.Model, error) {
 	t.Helper()
 	path := filepath.Join(dir, "recipe.yml")
@@ -91,8 +91,8 @@ slices: [{sources: [{model: "./0", layer_range: [0, 2]}]}, {sources: [{model: ".
 dtype: float32
 `
 
-// TestOfGGUF merges GGUF files: the same as their directories, whose rows of q and k stand in
-// another order.
+// TestOfGGUF merges GGUF files: the result equals the merge of their directories, whose rows of q
+// and k have another order.
 func TestOfGGUF(t *testing.T) {
 	dir := models(t, "llama3", 2)
 	for text := range strings.SplitSeq(recipes, "---") {
@@ -333,7 +333,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestChanged: after a change of one of the models only what is made of it fails.
+// TestChanged: after a change of one model, only tensors that are computed from it fail.
 func TestChanged(t *testing.T) {
 	dir := models(t, "llama3", 2)
 	m, err := open(t, dir, `
