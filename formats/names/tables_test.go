@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestEverySpelling maps each unconditional spelling of the tables alone.
+// TestEverySpelling maps each unconditional spelling of the tables by itself.
 func TestEverySpelling(t *testing.T) {
 	number := strings.NewReplacer("{n}", "31", "{e}", "7", "{s}", "weight")
 	for layout, s := range map[Layout]*spellings{GGUF: ggufSpellings(), HF: hfSpellings()} {
@@ -20,7 +20,7 @@ func TestEverySpelling(t *testing.T) {
 				continue
 			}
 			if strings.Contains(key, "post_attention_norm") && layout == GGUF {
-				continue // alone it means ffn_norm
+				continue // without the other norms it means ffn_norm
 			}
 			count++
 			got := Map(layout, "", []Source{{Name: number.Replace(key)}})[0]
