@@ -20,7 +20,7 @@ import (
 
 const goldenStore = "../../testdata/ollama/models"
 
-// golden is what index.json says of a tensor.
+// golden is a tensor in index.json.
 type golden struct {
 	Layer, Blob, DType string
 	Shape              []int64
@@ -34,7 +34,7 @@ type golden struct {
 	HasGlobalScale     bool    `json:"has_global_scale"`
 }
 
-// goldenIndex returns index.json: by manifest and tensor, and what else it says.
+// goldenIndex returns index.json: tensors by manifest and name, and its other fields.
 func goldenIndex(t *testing.T) map[string]map[string]json.RawMessage {
 	b, err := os.ReadFile("../../testdata/ollama/index.json")
 	if err != nil {
