@@ -13,8 +13,8 @@ type example struct {
 	make func() (*tensorfs.Quant, error)
 }
 
-// examples are modules of n rows and k columns of every packing, in groups of g columns.
-// Their tensors are those that tensor gives.
+// examples are modules of n rows and k columns of every packing, in groups of g columns. tensor
+// makes their tensors.
 func examples(n, k, g int64, tensor func(d tensorfs.DType, shape ...int64) *tensorfs.Tensor, order *tensorfs.Tensor) []example {
 	gptq := func(bits int64, order *tensorfs.Tensor) func() (*tensorfs.Quant, error) {
 		return func() (*tensorfs.Quant, error) {
@@ -68,8 +68,8 @@ func mixed(k, g int64) *tensorfs.Tensor {
 	return order
 }
 
-// BenchmarkNumbers reads a matrix of each packing as F32, 1 MiB at a time, beside a copy
-// of as many bytes. Bytes are those of the F32.
+// BenchmarkNumbers reads a matrix of each packing as F32, 1 MiB at a time, beside a copy of as many
+// bytes. It counts the bytes of the F32.
 func BenchmarkNumbers(b *testing.B) {
 	const n, k, g = 4096, 4096, 128
 	for _, c := range append(examples(n, k, g, filled, mixed(k, g)),
