@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
-// shown is a selection as it stands in the table: ":WORD" or "/PATH".
+// shown is a selection as the table writes it: ":WORD" or "/PATH".
 func shown(s pick.Select) string {
 	switch {
 	case s.Word != "":
@@ -121,8 +121,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestRefusal reads what is not in the table: many models, as a directory names
-// them, and near paths.
+// TestRefusal tests refusals outside the table: many models, the names of a directory, and near
+// paths.
 func TestRefusal(t *testing.T) {
 	var files []string
 	for i := range 12 {
