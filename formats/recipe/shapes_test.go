@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// shapes are recipes of the shapes of those in mergekit's examples and documents, with the
-// sizes of the models that these are for: what each is planned to be, or why it is refused.
+// shapes are recipes in the shapes of mergekit's examples and documents, with the sizes of the
+// models that they are for: the expected plan, or the reason for a refusal.
 var shapes = []struct {
 	name, text string
 	models     int    // that it names
