@@ -184,8 +184,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// large is a header like that of a DeepSeek-V3 in one file, which has 45,000
-// pairs.
+// large is a header as DeepSeek-V3 would have in one file, with 45,000 pairs.
 func large(pairs int) []testmodel.SafeTensor {
 	var ts []testmodel.SafeTensor
 	for i := range pairs {

@@ -16,7 +16,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
-// written returns the file that Compose makes of tensors.
+// written returns the file that Compose makes from tensors.
 func written(t testing.TB, metadata [][2]string, list []testmodel.SafeTensor) []byte {
 	t.Helper()
 	tensors := make([]safetensors.Stored, len(list))
