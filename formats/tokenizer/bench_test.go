@@ -17,8 +17,8 @@ var bytePre = map[string]any{"type": "Sequence", "pretokenizers": []any{
 	map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": false},
 }}
 
-// large returns a tokenizer.json of n tokens, of which almost all are made by a
-// merge. Each has its number in letters.
+// large returns a tokenizer.json of n tokens, almost all made by a merge. Each token is its number,
+// spelled in letters.
 func large(n int, pairs, pretty bool) []byte {
 	vocab := &strings.Builder{}
 	var merges []any

@@ -73,7 +73,7 @@ func TestEndsBounds(t *testing.T) {
 	}
 }
 
-// TestEndsReal holds those of real vocabularies.
+// TestEndsReal holds the stop tokens of real vocabularies.
 func TestEndsReal(t *testing.T) {
 	for name, want := range map[string][]int{"llama-spm": {2}, "falcon": {11}, "starcoder": {0}, "bert-bge": nil, "deepseek-llm": {100001}} {
 		if got := tokenizer.Ends(parse(t, filepath.Join(wholeHF, "vocab", "ggml-vocab-"+name+".gguf.gz")).Value); !slices.Equal(got, want) {

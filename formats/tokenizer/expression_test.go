@@ -39,8 +39,8 @@ func TestNormalForm(t *testing.T) {
 	}
 }
 
-// FuzzNormalForm holds that a normal form costs little and says the same when asked
-// again, and that an expression in a group has the form that it has alone.
+// FuzzNormalForm holds that a normal form costs little and is the same each time, and that a group
+// does not change the form of its expression.
 func FuzzNormalForm(f *testing.F) {
 	for _, row := range preRows() {
 		for _, expression := range row.Split {

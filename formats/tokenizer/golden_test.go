@@ -19,8 +19,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// golden and architectures are directories of models as they are published, with what
-// llama.cpp's converter made of them.
+// golden and architectures are directories of published models, with the output of llama.cpp's
+// converter.
 const (
 	golden        = "../../testdata/whole-gguf"
 	architectures = "../../testdata/architectures"
@@ -118,7 +118,7 @@ func goldenCases(t testing.TB) (cases []goldenCase) {
 				continue
 			}
 			c.expects(t, ".run.json")                                                              // which TestRoundTrip reads only where Hugging Face's library is
-			b := bytes.ReplaceAll(c.expects(t, ".meta.json"), []byte("-Infinity"), []byte("null")) // of a key that is no tokenizer's
+			b := bytes.ReplaceAll(c.expects(t, ".meta.json"), []byte("-Infinity"), []byte("null")) // in a key outside the tokenizer's
 			if err := json.Unmarshal(b, &c.want); err != nil {
 				t.Fatal(err)
 			}
@@ -209,8 +209,8 @@ func same(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// assumed are keys that may be there beyond the golden ones, where they say what
-// llama.cpp assumes without them; those of bos depend on the model.
+// assumed are keys that may be present in addition to the golden keys, with the value that
+// llama.cpp assumes without them. The keys of bos depend on the model.
 var assumed = map[string]func(model string, value any) bool{
 	"tokenizer.ggml.add_bos_token":    func(model string, v any) bool { return v == (model == "llama" || model == "bert") },
 	"tokenizer.ggml.add_eos_token":    func(model string, v any) bool { return v == (model == "bert") },
@@ -239,7 +239,7 @@ func TestGolden(t *testing.T) {
 			}
 			model, _ := have["tokenizer.ggml.model"].(string)
 			for key, v := range c.want {
-				if !strings.HasPrefix(key, "tokenizer.") || key == "tokenizer.chat_template.rerank" || key == "tokenizer.ggml.suppress_tokens" || c.name == "llada-moe" && key == "tokenizer.ggml.mask_token_id" { // which the architecture says
+				if !strings.HasPrefix(key, "tokenizer.") || key == "tokenizer.chat_template.rerank" || key == "tokenizer.ggml.suppress_tokens" || c.name == "llada-moe" && key == "tokenizer.ggml.mask_token_id" { // which the architecture sets
 					continue
 				}
 				if key == "tokenizer.chat_templates" && c.want["tokenizer.chat_template.rerank"].Type != "" {

@@ -23,7 +23,7 @@ type encoded struct {
 	Decoded    []string
 }
 
-// startLibrary starts the library, or skips the test where it is not installed.
+// startLibrary starts the library, or skips the test if it is not installed.
 func startLibrary(t *testing.T) *library {
 	t.Helper()
 	return &library{testclient.Start(t, "../../scripts/tokenizers", "encode.mjs", "tokenizers")}
@@ -170,7 +170,7 @@ func TestLibraryTakes(t *testing.T) {
 	}
 }
 
-// byteLetter returns the character that stands for a byte in GPT-2's alphabet.
+// byteLetter returns the character for a byte in GPT-2's alphabet.
 func byteLetter(c int) string {
 	next := 256
 	for b := range 256 {
@@ -187,13 +187,13 @@ func byteLetter(c int) string {
 	panic(c)
 }
 
-// TestRoundTrip holds that what was read can be written again: Hugging Face's
-// library gives the ids of the source, or those of llama.cpp, which are the only ones
-// of most models of SentencePiece's. It gives those of llama.cpp for one text that
-// falcon's pre-tokenizer cuts otherwise there, and for names of control tokens where
-// those of the source are SentencePiece's, which knows none in a text. Unigram's texts
-// with line breaks are left out: the sources cut at these, and llama.cpp expects the
-// table of characters to make spaces of them, which those of the tiny models do not.
+// TestRoundTrip holds that a tokenizer that was read can be written again: with the written file,
+// Hugging Face's library gives the ids of the source, or llama.cpp's ids, which are the only ones
+// of most SentencePiece models. The ids are llama.cpp's for one text that falcon's pre-tokenizer
+// splits differently there, and for names of control tokens, which SentencePiece does not recognise
+// in texts. Texts with line breaks are left out for Unigram: the sources split at line breaks, but
+// llama.cpp expects the table of characters to turn them into spaces, which the tiny models' tables
+// do not.
 func TestRoundTrip(t *testing.T) {
 	l := startLibrary(t)
 	compared := 0

@@ -19,14 +19,14 @@ import (
 // llama is llama.cpp in a process of its own: see scripts/llama/run.mjs.
 type llama struct{ *testclient.Script }
 
-// startLlama starts llama.cpp, or skips the test where it is not installed.
+// startLlama starts llama.cpp, or skips the test if it is not installed.
 func startLlama(t *testing.T) *llama {
 	t.Helper()
 	return &llama{testclient.Start(t, "../../scripts/llama", "run.mjs", "node-llama-cpp")}
 }
 
-// encode gives the tokens of texts by llama.cpp, with special ones recognised, from a GGUF
-// file of a vocabulary alone.
+// encode returns llama.cpp's tokens of texts, with special tokens recognised, from a GGUF file that
+// has only a vocabulary.
 func (l *llama) encode(t *testing.T, keys []tensorfs.Meta, texts []string) [][]int {
 	t.Helper()
 	d, err := gguf.Compose(append([]tensorfs.Meta{{Key: "general.architecture", Value: "llama"}, {Key: "general.name", Value: "x"},
@@ -56,9 +56,8 @@ func (l *llama) encode(t *testing.T, keys []tensorfs.Meta, texts []string) [][]i
 	return r.TokensSpecial
 }
 
-// gemmaDoc is a vocabulary as Gemma has it: runs of spaces, line breaks and tabs are
-// tokens that the user defined, and every way to cut a token in two is a merge, those of
-// high scores first.
+// gemmaDoc is a vocabulary like Gemma's: runs of spaces, line breaks and tabs are user-defined
+// tokens, and every way to split a token in two is a merge, the highest scores first.
 func gemmaDoc() doc {
 	d := charsDoc()
 	d.vocab, d.added, d.merges = map[string]int{}, nil, nil

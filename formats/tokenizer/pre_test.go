@@ -116,9 +116,8 @@ func text(t testing.TB, v any) string {
 // structure and gets its name, and that nothing that differs in one thing does.
 func TestPreTokenizers(t *testing.T) {
 	v, rows := preCases(t), preRows(t)
-	// first returns the first row that is equal: names of equal behaviour are
-	// interchangeable. Without a word on what is done when tokens become text, those
-	// that differ only in that count as equal.
+	// first returns the first equal row: names of equal behaviour are interchangeable. If the row
+	// does not describe decoding, rows that differ only in decoding count as equal.
 	first := func(r preRow, clean bool) string {
 		for _, other := range rows {
 			if reflect.DeepEqual(other.Steps, r.Steps) && other.IgnoreMerges == r.IgnoreMerges && (!clean || other.Clean == r.Clean) {

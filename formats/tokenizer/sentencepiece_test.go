@@ -51,7 +51,7 @@ func (m spModel) text() string {
 	return string(message(b, 3, normalizer))
 }
 
-// identity are the flags of a normalizer that leaves text alone.
+// identity are the flags of a normalizer that leaves text unchanged.
 var identity = map[protowire.Number]uint64{4: 0}
 
 func TestSentencePiece(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSentencePiece(t *testing.T) {
 	if len(got.Notes) != 2 {
 		t.Errorf("notes %q", got.Notes)
 	}
-	// A tokenizer.json of another class decides about bos where there is one.
+	// The tokenizer.json of another class decides about bos, if there is such a file.
 	both := f.with("tokenizer.json", `{}`).with("tokenizer_config.json", `{"tokenizer_class":"PreTrainedTokenizerFast"}`)
 	want(t, "another class", both, "llama", 10, map[string]any{"g.add_bos_token": false})
 }

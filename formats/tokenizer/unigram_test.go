@@ -56,7 +56,7 @@ func TestUnigramGolden(t *testing.T) {
 			}
 			delete(have, key)
 		}
-		for key, v := range have { // which the converter leaves out where it is so
+		for key, v := range have { // which the converter omits if it is the default
 			if key != "tokenizer.ggml.add_bos_token" || v != false {
 				t.Errorf("%s: %s is %v, which the golden file does not have", c.name, key, v)
 			}
@@ -142,10 +142,10 @@ func TestUnigramRules(t *testing.T) {
 	}
 }
 
-// TestUnigramLibrary holds that Hugging Face's library gives the tokens of the source
-// for what is written of what was read, but for texts with line breaks: the sources
-// cut at these, and llama.cpp expects the table of characters to make spaces of them,
-// which those of the tiny models do not.
+// TestUnigramLibrary holds that Hugging Face's library, with a tokenizer that was read and written
+// again, gives the source's tokens. Texts with line breaks are left out: the sources split at line
+// breaks, but llama.cpp expects the table of characters to turn them into spaces, which the tiny
+// models' tables do not.
 func TestUnigramLibrary(t *testing.T) {
 	l := startLibrary(t)
 	for _, c := range unigramCases(t) {

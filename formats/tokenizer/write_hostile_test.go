@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
-// claimed is an array of n values that are all one, of which only some may come.
+// claimed is an array that claims n equal values, and may end earlier.
 type claimed struct {
 	n, come int
 	value   any
@@ -138,8 +138,8 @@ func TestWriteBounds(t *testing.T) {
 	}
 }
 
-// FuzzWrite writes tokenizers of any metadata. What is written is JSON, has each
-// token once, and merges of tokens alone.
+// FuzzWrite writes tokenizers from any metadata. The output is JSON, has each token once, and its
+// merges contain only tokens.
 func FuzzWrite(f *testing.F) {
 	const sep = "\xfe"
 	for _, k := range []keys{byteKeys, charKeys, wordKeys, pieceKeys} {

@@ -269,8 +269,8 @@ func TestWriteRules(t *testing.T) {
 	}
 }
 
-// TestScoredMerges compares the merges of a real vocabulary with what the plainest
-// program makes of its scores.
+// TestScoredMerges compares the merges of a real vocabulary with the merges that the simplest
+// program computes from its scores.
 func TestScoredMerges(t *testing.T) {
 	p := parse(t, filepath.Join(wholeHF, "vocab", "ggml-vocab-llama-spm.gguf.gz"))
 	files, err := written(p.Value, "llama")

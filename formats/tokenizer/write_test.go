@@ -137,7 +137,7 @@ func TestWriteGolden(t *testing.T) {
 func TestBack(t *testing.T) {
 	pieces := 0
 	for _, c := range goldenCases(t) {
-		if c.name == "spark25" { // how its texts are cut is known from sources alone, which writes nothing
+		if c.name == "spark25" { // the way that it splits texts is known only from its source files, so nothing is written
 			continue
 		}
 		source := load(t, filepath.Join(c.dir, c.name))
@@ -169,7 +169,7 @@ func TestBack(t *testing.T) {
 		}
 		for id, kind := range is["tokenizer.ggml.token_type"].([]int32) {
 			types := was["tokenizer.ggml.token_type"].([]int32)
-			switch { // no file says that a token is not used; unknown is a special token
+			switch { // no file marks a token as unused; unknown is a special token
 			case types[id] == 5 && kind == 1:
 				types[id] = 1
 			case types[id] == 2 && kind == 3 && f["tokenizer.model"] != "":
@@ -191,9 +191,8 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestSplitTable holds that the table says of every name what the golden one says,
-// and that whatever Read calls a pre-tokenizer can be written, with merges treated
-// alike.
+// TestSplitTable holds that the table equals the golden table for every name, and that every
+// pre-tokenizer that Read names can be written, with the same treatment of merges.
 func TestSplitTable(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(wholeHF, "pre.json"))
 	if err != nil {
