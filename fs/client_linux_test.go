@@ -338,7 +338,7 @@ func clientOpens(args []string) error {
 	return nil
 }
 
-// clientHold opens or maps a file, says so, and reads it again when told.
+// clientHold opens or maps a file, reports that, and reads the file again on request.
 func clientHold(args []string) error {
 	path, how := filepath.Join(args[0], args[1]), args[2]
 	f, err := os.Open(path)
@@ -396,8 +396,8 @@ func clientEIO(args []string) error {
 	return nil
 }
 
-// clientForgets reads a file whose source is overwritten meanwhile. The first read may
-// get bytes; no later one may, and a mapping neither.
+// clientForgets reads a file while its source is overwritten. The first read may get bytes; later
+// reads and mappings must not.
 func clientForgets(args []string) error {
 	f, err := os.Open(args[0])
 	if err != nil {

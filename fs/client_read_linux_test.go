@@ -107,7 +107,7 @@ func clientMmap(args []string) error {
 				return err
 			}
 			if m.prot&unix.PROT_WRITE != 0 {
-				b[0]++ // a private copy: nobody else sees it
+				b[0]++ // a private copy, invisible to other readers
 			}
 			if err := unix.Munmap(b); err != nil {
 				return err

@@ -196,7 +196,8 @@ func (x *besideFile) read(f *os.File) error {
 	return nil
 }
 
-// clientBeside: MOUNTPOINT SIZE SITUATION ROUNDS. It tries all files, and says how many rounds failed.
+// clientBeside: MOUNTPOINT SIZE SITUATION ROUNDS. It tries all files, and prints how many rounds
+// failed.
 func clientBeside(args []string) error {
 	all, size, err := treeFiles(args[1])
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 )
 
-// Mount data of one's own and serve it until the user interrupts the program or unmounts
-// it. Entries may be in any order, and anything with ReadAt and Size is Data.
+// Mount your own data, and serve it until the user interrupts the program or unmounts it. Entries
+// may be in any order, and anything with ReadAt and Size is Data.
 func ExampleMount() {
 	weights := bytes.NewReader(make([]byte, 1<<20))
 	root := tensorfs.Entries{
@@ -41,8 +41,8 @@ func ExampleMount() {
 	server.Wait()
 }
 
-// squares is a directory of a million files that are made when they are asked
-// for. Names have seven digits, so that their order is that of the numbers.
+// squares is a directory of a million files that are made when they are opened. Names have seven
+// digits, so that sorting them sorts the numbers.
 type squares struct{}
 
 func (squares) Len() int { return 1_000_000 }

@@ -105,7 +105,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// loggedKeeper says on standard error what it is asked for, and has nothing.
+// loggedKeeper prints every request on standard error, and keeps nothing.
 type loggedKeeper struct{}
 
 func (k loggedKeeper) say(what string) error {
@@ -118,8 +118,8 @@ func (k loggedKeeper) Put(name string, fd int) error { return k.say("put " + nam
 func (k loggedKeeper) Clear() error                  { return k.say("clear") }
 func (k loggedKeeper) Drop() error                   { return k.say("drop") }
 
-// On a kernel before Linux 6.9 nothing is kept: whoever reads when the server is killed gets an error at once, nobody waits for an
-// answer that cannot come, and the model can be mounted there anew.
+// Before Linux 6.9 no mount can be kept. When the server is killed, readers get an error immediately instead of waiting
+// for ever, and the model can be mounted there again.
 func TestKeptWithoutResend(t *testing.T) {
 	model := newModel(t, 5<<20)
 	s := serve(t, "model", model, "kept=")

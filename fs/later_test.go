@@ -119,7 +119,7 @@ func TestLaterBroken(t *testing.T) {
 	}
 }
 
-// Example makes a directory when somebody looks into it.
+// Example makes a directory when it is first opened.
 func ExampleNewLater() {
 	root := tensorfs.Entries{{Name: "slow", Dir: tensorfs.NewLater(func() tensorfs.Dir {
 		fmt.Println("made")

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shelf is a library for tests: models by path, each with one file in mapped memory,
-// so that whoever reads a closed model crashes.
+// shelf is a library for tests: models by path, each with one file in mapped memory. Reading a
+// closed model therefore crashes.
 type shelf struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -514,8 +514,7 @@ func TestLibraryReply(t *testing.T) {
 	}
 }
 
-// TestLibraryIdle holds that a model that nobody asks for is closed, and opened again
-// by any request.
+// TestLibraryIdle holds that an unused model is closed, and that any request opens it again.
 func TestLibraryIdle(t *testing.T) {
 	s := newShelf(t, "a")
 	s.at["a"].identity.Store(5)
@@ -581,7 +580,7 @@ func TestLibraryReplaced(t *testing.T) {
 	if b.node("c") != c {
 		t.Error("it has another node")
 	}
-	// Nobody needs to look at the name.
+	// The node is read without a lookup of its name.
 	node := b.node("a/data")
 	b.node("b/data")
 	b.node("c/data")
@@ -619,7 +618,7 @@ func TestLibraryRemoved(t *testing.T) {
 	}
 	var attr fuse.AttrOut
 	if st := b.fs.GetAttr(nil, &fuse.GetAttrIn{InHeader: fuse.InHeader{NodeId: dir}}, &attr); st != fuse.OK || attr.Mode != dirMode {
-		t.Errorf("its directory: %v", st) // somebody's working directory
+		t.Errorf("its directory: %v", st) // a process's working directory
 	}
 	s.put("org/a").identity.Store(3)
 	b.expect("org/a", 3, fuse.OK)
@@ -669,8 +668,8 @@ func TestLibraryBroken(t *testing.T) {
 	}
 }
 
-// TestLibraryOther holds that a tree that is not the one that it was is not taken for
-// it, whatever its identity says, nor one that changes while it is opened.
+// TestLibraryOther holds that a changed tree is not used as the old one, even with the same
+// identity, and neither is a tree that changes while it is opened.
 func TestLibraryOther(t *testing.T) {
 	s := newShelf(t, "a", "b")
 	b, _ := browse(t, s, Library{MaxOpen: 1})

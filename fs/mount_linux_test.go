@@ -271,7 +271,7 @@ func (h *holder) expect(t *testing.T, want string) {
 
 func (h *holder) end() { h.in.Close() }
 
-// TestUnmount: busy as long as somebody is there, lazily at any time.
+// TestUnmount: a mount is busy while a process uses it; a lazy unmount succeeds at any time.
 func TestUnmount(t *testing.T) {
 	for _, how := range []string{"open", "map", "cwd"} {
 		t.Run(how, func(t *testing.T) {
@@ -446,7 +446,7 @@ func TestCrash(t *testing.T) {
 	if done, err := mounts.CleanStale(b.mountpoint); done || err != nil {
 		t.Errorf("a live mount: cleaned %v, %v", done, err)
 	}
-	// Mounting cleans by itself.
+	// Mounting removes a dead mount automatically.
 	b.kill()
 	c := serveAt(t, s.mountpoint, "model", s.model)
 	c.run("readall", c.mountpoint, c.sizeArg())
@@ -483,8 +483,8 @@ func TestStaleInUse(t *testing.T) {
 	}
 }
 
-// TestKilledWhileAsked: a server that ends while somebody waits for its answer is
-// as gone as one that ended before.
+// TestKilledWhileAsked: a server that ends while a process waits for its answer counts as ended,
+// like one that ended before.
 func TestKilledWhileAsked(t *testing.T) {
 	s := serve(t, "model", newModel(t, 1<<20))
 	s.stop()
@@ -664,8 +664,8 @@ func TestLostPage(t *testing.T) {
 	}
 }
 
-// TestOverwrittenMeanwhile has a file overwritten between the check of a reply and its
-// copy: what it brought into the page cache is not given to anybody later.
+// TestOverwrittenMeanwhile overwrites a file between the check of a reply and its copy. What the
+// reply brought into the page cache is never given to later readers.
 func TestOverwrittenMeanwhile(t *testing.T) {
 	s := serve(t, "overwritten", newModel(t, 1<<20))
 	s.run("forgets", s.path("x"))

@@ -129,8 +129,8 @@ func TestMakeMountpointKilled(t *testing.T) {
 	}
 }
 
-// TestMakeMountpointAtOnce: of servers that want one missing directory at the same
-// time one gets it, and nothing is left when that ends.
+// TestMakeMountpointAtOnce: of several servers that mount concurrently at one missing directory,
+// one succeeds, and nothing is left when it ends.
 func TestMakeMountpointAtOnce(t *testing.T) {
 	needFUSE(t)
 	for range 5 {

@@ -171,8 +171,8 @@ func TestPassedChanged(t *testing.T) {
 	}
 }
 
-// TestPassedDirect holds that files are opened for direct I/O by the way of their other opens, and that the server answers
-// the reads of those that are in an image.
+// TestPassedDirect holds that files are opened for direct I/O depending on how they are open already, and that the
+// server answers reads of files in an image.
 func TestPassedDirect(t *testing.T) {
 	if directIO == 0 {
 		t.Skip("there is no flag for it here")

@@ -65,9 +65,9 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// serveMain is the server: MOUNTPOINT TREE MODEL [key=value...]. It says "ready"
-// on standard output, then answers lines on standard input. When its input
-// ends, because the test is over or dead, it unmounts lazily and exits.
+// serveMain is the server: MOUNTPOINT TREE MODEL [key=value...]. It prints "ready" on standard
+// output, then answers lines on standard input. When its input ends, because the test ended or
+// died, it unmounts lazily and exits.
 func serveMain(args []string) error {
 	mountpoint, tree, model := args[0], args[1], args[2]
 	opts := Options{
@@ -410,7 +410,7 @@ func runClient(args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), err
 }
 
-// run is client for those that must succeed.
+// run is client for commands that must succeed.
 func (s *server) run(args ...string) string {
 	s.t.Helper()
 	out, err := s.client(args...)

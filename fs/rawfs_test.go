@@ -413,7 +413,7 @@ func TestStatFs(t *testing.T) {
 	}
 }
 
-// TestLazySize: a file is asked for its size when somebody asks for the file's.
+// TestLazySize: a file's size is computed when it is first requested.
 func TestLazySize(t *testing.T) {
 	rendered := false
 	text := tensorfs.NewText(1, func(dst []byte, _ int) []byte { rendered = true; return append(dst, "text"...) })

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unserved mounts at a new directory, and returns what a server leaves behind. Nobody may look into the mount.
+// unserved mounts at a new directory, and returns what a server leaves behind. Nothing may access the mount,
+// because no server answers.
 func unserved(t *testing.T) (device int, was state) {
 	t.Helper()
 	dir := filepath.Join(tempDir(t), "m")
@@ -34,7 +35,7 @@ func unserved(t *testing.T) (device int, was state) {
 	return device, state{Mountpoint: dir, Device: m.Device}
 }
 
-// A state that lies makes nobody detach a mount: it has to be of the mount point and of the device that came with it.
+// A wrong state must not detach a mount: the state has to match the mount point and the device that came with it.
 func TestOwnMount(t *testing.T) {
 	needFUSE(t)
 	a, ofA := unserved(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// The trees of the tests are functions of a model file whose bytes anybody can
-// compute: neither servers nor clients trust the mount for what is expected.
+// The trees of the tests are functions of a model file whose bytes can be computed, so that servers
+// and clients know what to expect without the mount.
 
 // modTime is the time of every file in the tests.
 var modTime = time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC)

@@ -16,12 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is an ordinary user.
+// nobody is the uid of an ordinary user.
 const nobody = 65534
 
-// TestAsOrdinaryUser runs the tests of mounting once more as a user without
-// rights, through fusermount3. Where only root may open /dev/fuse that is
-// changed in a mount namespace of the test's own, which nobody else sees.
+// TestAsOrdinaryUser runs the tests of mounting again as a user without rights, through
+// fusermount3. If only root may open /dev/fuse, it changes this in a mount namespace of its own.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tests run as an ordinary user already")

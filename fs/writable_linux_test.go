@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRemountedWritable: root who remounts a model writable opens no file for
-// writing, so nobody can map one and change what others read.
+// TestRemountedWritable: after root has remounted a model writable, no file can be opened for
+// writing, so no process can map one and change what other processes read.
 func TestRemountedWritable(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("NOT TESTED: a remount takes root")
