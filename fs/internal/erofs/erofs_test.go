@@ -66,7 +66,7 @@ func TestMargins(t *testing.T) {
 	}
 }
 
-// TestReadFails holds that an error of a file is that of the read.
+// TestReadFails holds that a file's error becomes the read's error.
 func TestReadFails(t *testing.T) {
 	bad := errors.New("bad")
 	l := New([]int64{10, 20})
