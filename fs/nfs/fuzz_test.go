@@ -110,8 +110,8 @@ func FuzzCall(f *testing.F) {
 	})
 }
 
-// FuzzArguments answers calls about nodes, whose handles nobody can guess, with any
-// arguments after them.
+// FuzzArguments answers calls about nodes, whose handles cannot be guessed, with any arguments
+// after them.
 func FuzzArguments(f *testing.F) {
 	for procedure := range nfsProcedures {
 		for _, node := range []uint64{1, 2, 3, 4, 5, 8, neverIndex.number} {

@@ -102,8 +102,8 @@ func TestGoldenModels(t *testing.T) {
 	}
 }
 
-// libnfs runs a program of libnfs on a path below the root of a tree. Each of them
-// mounts anew, so each has a server of its own.
+// libnfs runs a program of libnfs on a path below the root of a tree. Each program mounts again, so
+// each has its own server.
 func libnfs(t *testing.T, root tensorfs.Dir, program, path string, args ...string) string {
 	t.Helper()
 	s, address := serve(t, root, Options{})

@@ -118,7 +118,7 @@ func TestEveryRoom(t *testing.T) {
 	}
 }
 
-// TestListedHandles holds that what READDIRPLUS says of a file is what LOOKUP says.
+// TestListedHandles holds that READDIRPLUS and LOOKUP agree about a file.
 func TestListedHandles(t *testing.T) {
 	c, root, _ := mounted(t, small(), Options{})
 	n := 0

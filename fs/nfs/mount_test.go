@@ -77,7 +77,7 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// TestMountLists holds that nobody learns the path from the server.
+// TestMountLists holds that the server never reveals the path.
 func TestMountLists(t *testing.T) {
 	c, _, _ := mounted(t, small(), Options{})
 	for _, procedure := range []uint32{2, 5} {
@@ -144,7 +144,7 @@ func TestUnmounted(t *testing.T) {
 	}
 }
 
-// ignore returns nil for a status.
+// ignore returns nil instead of a status.
 func ignore(err error) error {
 	var status testnfs.Status
 	if errors.As(err, &status) {

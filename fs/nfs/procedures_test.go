@@ -109,7 +109,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestAttributes looks at those of each kind of node.
+// TestAttributes checks the attributes of each kind of node.
 func TestAttributes(t *testing.T) {
 	when := time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC)
 	c, root, _ := mounted(t, small(), Options{ModTime: when, FSID: 77, UID: 501, GID: 20})

@@ -179,8 +179,8 @@ func TestNotRecords(t *testing.T) {
 	}
 }
 
-// TestGarbageAfterACall holds that a call is answered, and that what follows ends the
-// connection and nobody else's.
+// TestGarbageAfterACall holds that a call is answered, and that garbage after it ends only its own
+// connection.
 func TestGarbageAfterACall(t *testing.T) {
 	c, root, s := mounted(t, small(), Options{})
 	other := dial(t, c.Address())

@@ -25,7 +25,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
-// counting is Data whose byte at each offset anybody can compute.
+// counting is Data whose byte at each offset can be computed.
 type counting int64
 
 func at(off int64) byte { return byte(uint64(off) * 0x9e3779b97f4a7c15 >> 56) }
@@ -73,8 +73,8 @@ func TestReaders(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLargeReads holds how much one READ gives at most, also where that is no multiple
-// of 4 bytes.
+// TestLargeReads holds how much one READ returns at most, also if the limit is not a multiple of 4
+// bytes.
 func TestLargeReads(t *testing.T) {
 	const size = maxRead + 5
 	c, root, _ := mounted(t, tensorfs.Entries{{Name: "data", Data: counting(size)}}, Options{})
@@ -100,7 +100,7 @@ func TestLargeReads(t *testing.T) {
 type slow struct {
 	reading atomic.Int32
 	most    atomic.Int32
-	ended   chan error // of those that give up
+	ended   chan error // of reads that give up
 	free    chan struct{}
 }
 
@@ -124,7 +124,7 @@ func (s *slow) ReadAtContext(ctx context.Context, p []byte, off int64) (int, err
 		s.reading.Add(-1)
 		return len(p), nil
 	case <-ctx.Done():
-		s.reading.Add(-1) // before anybody hears of it, and counts again
+		s.reading.Add(-1) // before its end is reported
 		s.ended <- ctx.Err()
 		return 0, ctx.Err()
 	}
@@ -142,8 +142,8 @@ func asSlow(t *testing.T, o Options) (*slow, *testnfs.Client, testnfs.Handle, *S
 	return d, c, h, s
 }
 
-// TestInFlight holds how many requests of a connection are under way, that others go
-// past those that wait, and that all are answered.
+// TestInFlight holds how many requests of a connection run concurrently, that other requests
+// overtake waiting ones, and that all are answered.
 func TestInFlight(t *testing.T) {
 	const requests = 100
 	d, c, h, _ := asSlow(t, Options{})
@@ -200,8 +200,8 @@ func TestMemory(t *testing.T) {
 	testlimit.Wait(t, "memory that is given back", func() bool { return len(s.payloads) == 0 }) // after the reply
 }
 
-// TestStuckClients has clients that ask for much and take no reply: another one reads
-// a file meanwhile, and they are all still there when it has.
+// TestStuckClients has clients that request much and take no reply. Another client can read a file
+// all the same, and the stuck clients are still connected afterwards.
 func TestStuckClients(t *testing.T) {
 	const size, stuck, requests = 40*maxRead + 7, maxConns - 4, 40
 	c, root, s := mounted(t, tensorfs.Entries{{Name: "data", Data: counting(size)}}, Options{})
@@ -285,7 +285,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestConnections holds that those who have shown no handle make room for others.
+// TestConnections holds that connections without a valid handle make room for other connections.
 func TestConnections(t *testing.T) {
 	c, root, _ := mounted(t, small(), Options{})
 	var strangers []net.Conn
@@ -299,7 +299,7 @@ func TestConnections(t *testing.T) {
 		if len(strangers) > 11 {
 			continue
 		}
-		// So that these are accepted before the others.
+		// The reply shows that this connection was accepted before the next ones.
 		if _, err := testnfs.ReadRecord(asked(t, conn)); err != nil {
 			t.Fatal(err)
 		}

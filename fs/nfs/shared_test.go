@@ -24,7 +24,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// Who has a handle is a client until he goes; who has only connected is none.
+// A connection with a valid handle counts as a client until it closes; a connection without one
+// does not.
 func TestClients(t *testing.T) {
 	s, address := serve(t, small(), Options{})
 	stranger := dial(t, address)
