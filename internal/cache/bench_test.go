@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkReadAt reads 64 MiB that are in the page cache: by the cache where the
-// entry is partial, where it is whole, where it is in memory, and by os.File.
+// BenchmarkReadAt reads 64 MiB from the page cache: through a partial entry, a complete one, one in
+// memory, and os.File.
 func BenchmarkReadAt(b *testing.B) {
 	const size = 64 << 20
 	dir := b.TempDir()

@@ -94,8 +94,7 @@ func TestConvertedIsNotMadeUnasked(t *testing.T) {
 	}
 }
 
-// TestConvertedDamaged trusts nothing in a directory whose record is not that of
-// the model.
+// TestConvertedDamaged uses nothing from a directory whose record does not match the model.
 func TestConvertedDamaged(t *testing.T) {
 	for name, text := range map[string]string{
 		"cut": `{"version":1,"source":"x","iden`, "empty": "", "another": `{"version":1,"source":"x","identity":"another"}`, "version": `{"version":2,"source":"x","identity":"identity of x"}`,
@@ -177,7 +176,7 @@ func TestConvertedRoom(t *testing.T) {
 		{mib, 9 * mib, mib, "new old own"},
 		{mib, 7 * mib / 2, mib, "new own"},
 		{3 * mib, 9 * mib / 2, 3 * mib, "own"},
-		{8 * mib, 3 * mib, 2 * mib, "own"}, // of which there is no more room
+		{8 * mib, 3 * mib, 2 * mib, "own"}, // too large for the remaining space
 		{mib, mib / 2, 0, "own"},
 	} {
 		c := converted(t)

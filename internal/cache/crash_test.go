@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sum returns what the state of an entry says of a cell.
+// sum returns the checksum of a cell in the state of an entry.
 func (d *disk) sum(t testing.TB, i int64) uint32 {
 	t.Helper()
 	var list [1]uint32
@@ -24,8 +24,8 @@ func (d *disk) sum(t testing.TB, i int64) uint32 {
 	return list[0]
 }
 
-// TestOtherBoot (row 23) opens a copy of a cache as it may be after the machine lost its
-// power: the state says that cells are there, and the disk never got some of them.
+// TestOtherBoot (row 23) opens a copy of a cache as a power failure may leave it: the state lists
+// cells that never reached the disk.
 func TestOtherBoot(t *testing.T) {
 	dir := t.TempDir()
 	const size = 6*cell + 1
@@ -64,7 +64,7 @@ func TestOtherBoot(t *testing.T) {
 	check(t, c.e.Close())
 }
 
-// TestSameBoot keeps what a process stored that did not end by itself.
+// TestSameBoot keeps the cells that a killed process stored.
 func TestSameBoot(t *testing.T) {
 	dir := t.TempDir()
 	r := openRemote(t, openStore(t, dir, 0), "k", 3*cell)
@@ -77,8 +77,8 @@ func TestSameBoot(t *testing.T) {
 	}
 }
 
-// TestOldFormat begins an entry anew that an earlier version of the program made, whole
-// or not, and gives none of its bytes.
+// TestOldFormat starts over with an entry of an earlier version of the program, complete or not,
+// and returns none of its bytes.
 func TestOldFormat(t *testing.T) {
 	const size = 3 * cell
 	for _, whole := range []bool{false, true} {
@@ -249,8 +249,8 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d kills, %d MiB compared, %d entries pruned", kills, found>>20, pruned)
 }
 
-// TestHostile opens entries whose files were tampered with. What cannot be used is
-// begun anew; nothing is read that is not there.
+// TestHostile opens entries whose files were tampered with. An unusable entry is started over;
+// nothing is read beyond its bytes.
 func TestHostile(t *testing.T) {
 	const size = 5*cell + 1
 	write := func(name string, text []byte, at int64) func(string) error {
@@ -328,7 +328,7 @@ func TestHostile(t *testing.T) {
 				t.Error(list, err)
 			}
 			testlimit.Return("opening", func() { r = openRemote(t, s, "k", size) })
-			r.onDisk(t) // begun anew on the disk
+			r.onDisk(t) // started over on the disk
 			if n, err := r.local(); n != 0 || err != nil {
 				t.Errorf("%d bytes, %v", n, err)
 			}
@@ -377,8 +377,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestCutWhileOpen cuts the files of an entry that is in use: no signal ends the
-// program, no wrong byte is read, and the next one begins anew.
+// TestCutWhileOpen truncates the files of an entry in use: no signal ends the program, no wrong
+// byte is read, and the next open starts over.
 func TestCutWhileOpen(t *testing.T) {
 	const size = 40000*cell + 5 // a state of several pages
 	for _, name := range []string{stateName, dataName} {
@@ -432,8 +432,8 @@ func TestCutWhileOpen(t *testing.T) {
 	}
 }
 
-// TestFIFO puts FIFOs, whose other ends nobody closes, in the place of files of the cache
-// while they are in use: nothing waits for them.
+// TestFIFO replaces files of the cache by FIFOs without another end while they are in use: nothing
+// waits for them.
 func TestFIFO(t *testing.T) {
 	const size = 3 * cell
 	s := openStore(t, t.TempDir(), 0)

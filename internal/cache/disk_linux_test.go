@@ -92,7 +92,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestReadOnlyDisk goes on in memory, and says so once.
+// TestReadOnlyDisk continues in memory after one warning.
 func TestReadOnlyDisk(t *testing.T) {
 	dir := tmpfs(t, "1m")
 	check(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))

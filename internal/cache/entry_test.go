@@ -19,8 +19,8 @@ import (
 
 const cell = CellSize
 
-// TestMissing lists what is not local, for every range over a few cells, on the
-// disk and in memory.
+// TestMissing lists the ranges that are not local, for every range over a few cells, on the disk
+// and in memory.
 func TestMissing(t *testing.T) {
 	const size = 5*cell + 100
 	have := []bool{false, true, true, false, true, false}
@@ -60,8 +60,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestReadAt holds the entry to the contract of io.ReaderAt where it is local, and
-// to ErrAbsent where it is not.
+// TestReadAt holds the entry to the contract of io.ReaderAt for local ranges, and to ErrAbsent for
+// missing ranges.
 func TestReadAt(t *testing.T) {
 	for _, size := range []int64{0, 1, cell, cell + 1, 2*cell + 5} {
 		for name, budget := range map[string]int64{"disk": 0, "memory": -1} {
@@ -88,7 +88,7 @@ func TestReadAt(t *testing.T) {
 	}
 }
 
-// TestWriteAt keeps whole cells alone.
+// TestWriteAt keeps only complete cells.
 func TestWriteAt(t *testing.T) {
 	r := openRemote(t, openStore(t, t.TempDir(), 0), "k", 3*cell+10)
 	defer r.e.Close()
@@ -150,8 +150,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestModes holds that nobody else reads the cache, and that nothing in it is a
-// link or a device.
+// TestModes holds that other users cannot read the cache, and that it contains no link and no
+// device.
 func TestModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "cache")
 	s := openStore(t, dir, 0)

@@ -216,7 +216,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// fillerSpec says what a filler does.
+// fillerSpec describes a filler.
 type fillerSpec struct {
 	Dir    string
 	Budget int64
@@ -380,7 +380,7 @@ func (f *filler) wait(t testing.TB) (fetched int64) {
 	return fetched
 }
 
-// diskUse is what du says of a directory.
+// diskUse is what du reports for a directory.
 func diskUse(t testing.TB, dir string) int64 {
 	t.Helper()
 	out, err := exec.Command("du", "-s", "-k", dir).Output()

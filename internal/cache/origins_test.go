@@ -148,8 +148,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestUntrusted never uses what is kept by its digest alone and is not whole: a
-// program that did not tell servers apart made it, or lost some of it.
+// TestUntrusted never uses an incomplete entry that is known only by its digest: a program that did
+// not distinguish servers made it, or the record of servers was lost.
 func TestUntrusted(t *testing.T) {
 	const size = 3 * cell
 	for name, tamper := range map[string]func(dir string) error{
@@ -215,8 +215,7 @@ func zero(path string, at, n int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// TestKeyIsDigest refuses a file that is known by its digest and by nobody who states
-// it.
+// TestKeyIsDigest refuses a file that is known by its digest if no server states the digest.
 func TestKeyIsDigest(t *testing.T) {
 	s := openStore(t, t.TempDir(), 0)
 	if _, err := s.Entry((&remote{}).stated("", 1)); err == nil {
@@ -278,9 +277,9 @@ func TestVerifiedFirst(t *testing.T) {
 	}
 }
 
-// FuzzServers has servers that state one digest, of which one sends other bytes, and
-// processes that come and go. Nobody reads a byte of another server before it is
-// known to be right.
+// FuzzServers has several servers that state one digest, one of which sends wrong bytes, and
+// processes that come and go. No process reads a byte of another server before the digest is
+// checked.
 //
 // Two bytes are a step: which process and server, and what it does where.
 func FuzzServers(f *testing.F) {

@@ -42,7 +42,8 @@ func TestDirectory(t *testing.T) {
 	if _, err := Open(Options{Dir: other}); err == nil || !strings.Contains(err.Error(), "another user (12345)") {
 		t.Error(err)
 	}
-	// A link that another user planted, with and without a slash; links of one's own are followed.
+	// A link that another user planted, with and without a slash; the user's own links are
+	// followed.
 	target, links := t.TempDir(), t.TempDir()
 	check(t, os.Chmod(target, 0o700))
 	planted, own := filepath.Join(links, "planted"), filepath.Join(links, "own")
@@ -83,8 +84,8 @@ func TestDefaultDir(t *testing.T) {
 	}
 }
 
-// TestLeftovers removes what killed processes left half done, and leaves alone
-// what another may be making.
+// TestLeftovers removes half-made entries of killed processes, and keeps those that a running
+// process may be making.
 func TestLeftovers(t *testing.T) {
 	s := openStore(t, t.TempDir(), 1<<30)
 	for i, name := range []string{"gone-1", "new-1", "new-2", "file-1"} {
@@ -113,7 +114,7 @@ func TestLeftovers(t *testing.T) {
 	left("pruned:")
 }
 
-// TestAccounting counts what is on the disk, and what is not.
+// TestAccounting counts the blocks of files on the disk, and not their holes.
 func TestAccounting(t *testing.T) {
 	s := openStore(t, t.TempDir(), 1<<30)
 	r := openRemote(t, s, "k", 1<<40)

@@ -13,8 +13,8 @@ import (
 
 const mib = 1 << 20
 
-// TestSweepUnused removes what nobody has open, those that were not used for
-// longest first, and never what is in use.
+// TestSweepUnused removes entries that no process has open, the longest unused first, and never one
+// in use.
 func TestSweepUnused(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, 1<<30)

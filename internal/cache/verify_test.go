@@ -129,7 +129,7 @@ func TestVerifyAlone(t *testing.T) {
 	testlimit.Wait(t, "whole file", func() bool { return next.onDisk(t).whole.Load() })
 }
 
-// TestMismatch forgets bytes that are not those of the digest, and says so once.
+// TestMismatch removes bytes that do not match the digest, with one message.
 func TestMismatch(t *testing.T) {
 	const size = 3*cell + 1
 	for name, end := range map[string]func(r *remote) error{
