@@ -81,9 +81,8 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// TestGGUFOfHuggingFace compares models with the GGUF files that are made of them:
-// other tests hold these to llama.cpp's converter. Only what is rounded to F16 may
-// be no more than close.
+// TestGGUFOfHuggingFace compares models with GGUF files made from them, which other tests compare
+// with llama.cpp's converter. Only tensors that are rounded to F16 may be merely close.
 func TestGGUFOfHuggingFace(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata, "whole-gguf", "*", "config.json"))
 	if err != nil || len(files) < 15 {

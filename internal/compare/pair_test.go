@@ -55,7 +55,7 @@ func found(t *testing.T, a, b *tensorfs.Model) (lines, notes []string) {
 	return lines, notes
 }
 
-// TestJoin holds what is joined for a comparison, and what is not.
+// TestJoin holds which tensors are joined for a comparison, and which are not.
 func TestJoin(t *testing.T) {
 	const layer = "model.layers.0."
 	qkv := []testmodel.SafeTensor{rows(layer+"self_attn.q_proj.weight", tensorfs.F32, 0, 4), rows(layer+"self_attn.k_proj.weight", tensorfs.F32, 4, 2), rows(layer+"self_attn.v_proj.weight", tensorfs.F32, 6, 2)}
@@ -97,8 +97,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestUnknown holds that models of which no table knows the layout are compared as
-// they are stored, which a note says.
+// TestUnknown holds that models of an unknown layout are compared as they are stored, with a note.
 func TestUnknown(t *testing.T) {
 	a := openHF(t, map[string]any{"architectures": []string{"NobodysForCausalLM"}}, rows("model.layers.0.self_attn.q_proj.weight", tensorfs.F32, 0, 4), rows("only", tensorfs.F32, 0, 1))
 	g := testmodel.GGUF{
