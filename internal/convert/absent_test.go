@@ -11,8 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// TestAbsentFields takes each field away that the class of a golden model has a default for:
-// the keys are those with the default in config.json, as transformers and the converter take it.
+// TestAbsentFields removes each field that the class of a golden model has a default for: the keys
+// are the same as with the default in config.json, as for transformers and the converter.
 func TestAbsentFields(t *testing.T) {
 	types := readFields(t)
 	tried := 0
@@ -58,7 +58,7 @@ func TestAbsentFields(t *testing.T) {
 	}
 }
 
-// spelledTwice reports whether another field says the same.
+// spelledTwice reports whether another field has the same meaning.
 func spelledTwice(o, text map[string]any, field string) bool {
 	if _, inText := text[field]; inText && o["text_config"] != nil {
 		return true
@@ -67,7 +67,8 @@ func spelledTwice(o, text map[string]any, field string) bool {
 	return f != nil && slices.ContainsFunc(f.Fields, func(other string) bool { return other != field && o[other] != nil })
 }
 
-// TestDefaultsOfClasses holds the defaults in descriptions to those of transformers' classes.
+// TestDefaultsOfClasses compares the defaults in descriptions with the defaults of transformers'
+// classes.
 func TestDefaultsOfClasses(t *testing.T) {
 	types := readFields(t)
 	compared := 0

@@ -21,7 +21,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-// pure asks for one type everywhere, nil for none.
+// pure asks for one type everywhere, or for none if the type is nil.
 func pure(to tensorfs.DType) *preset.Options {
 	p, err := preset.Named(to.String())
 	if err != nil {
@@ -30,7 +30,7 @@ func pure(to tensorfs.DType) *preset.Options {
 	return &preset.Options{Preset: p, Pure: true}
 }
 
-// golden are the directories with a model that a GGUF file is made of.
+// golden are the directories of models that have a golden GGUF file.
 func golden(t testing.TB) []string {
 	t.Helper()
 	configs, err := filepath.Glob(testdata + "whole-gguf/*/config.json")
@@ -57,9 +57,9 @@ func parse(t testing.TB, b []byte) *gguf.File {
 	return p
 }
 
-// TestComposed holds that a whole file is one that the parser of such files
-// accepts, that its tensors have the golden bytes at the places that the header
-// says, and that any part of it reads as the whole does.
+// TestComposed holds that the GGUF parser accepts a composed file, that its tensors have the golden
+// bytes at the offsets in the header, and that reading any part gives the same bytes as reading the
+// file.
 func TestComposed(t *testing.T) {
 	for _, dir := range golden(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestTypesOfGGUF(t *testing.T) {
 	for _, c := range []struct {
 		path string
 		to   tensorfs.DType
-		kept string // what Kept says
+		kept string // what Kept returns
 		note string
 	}{
 		{"gguf/gpt-oss.mxfp4.gguf", tensorfs.Q8_0, "", "3 tensors are quantised already and stay as they are, the first is blk.0.ffn_"},
@@ -169,7 +169,7 @@ func TestTypesOfGGUF(t *testing.T) {
 		{"gguf/llama-xs.q8_0.gguf", tensorfs.Unknown, "", ""},
 		{"gguf/llama-xs.f16.gguf", tensorfs.Q8_0, "", ""},
 		{"gguf/llama-xs.bf16.gguf", tensorfs.BF16, "its weights are BF16 already", "not converted to BF16"},
-		{"whole-gguf/llama3", tensorfs.BF16, "", ""}, // the file is made anew
+		{"whole-gguf/llama3", tensorfs.BF16, "", ""}, // the file is composed again
 	} {
 		m := testwhole.Open(t, testdata+c.path)
 		if got := convert.Kept(m, convert.Options{Quantise: pure(c.to)}); got != c.kept {

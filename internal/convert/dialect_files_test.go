@@ -22,7 +22,7 @@ func TestOllamaFiles(t *testing.T) {
 		"bos_token_id unknown_token_id padding_token_id eos_token_ids pre"
 	for _, c := range []struct {
 		name, dir string
-		keys      string // that differ, besides those of tokens
+		keys      string // that differ, except keys of tokens
 	}{
 		{"gemma3-vl", "architectures", ""},
 		{"gpt-oss", "whole-gguf", "gpt-oss.rope.scaling.yarn_beta_fast gpt-oss.rope.scaling.yarn_beta_slow tokenizer.ggml.eos_token_id tokenizer.chat_template"}, // llama.cpp's own numbers

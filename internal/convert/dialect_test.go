@@ -90,7 +90,7 @@ func halves(first, second string) func(tensorfs.Tensor) []tensorfs.Tensor {
 	}
 }
 
-// expertsApart makes a tensor of each expert, whose number stands for "*" in a name.
+// expertsApart makes a tensor of each expert. The expert's number replaces "*" in a name.
 func expertsApart(name string) func(tensorfs.Tensor) []tensorfs.Tensor {
 	return func(x tensorfs.Tensor) (list []tensorfs.Tensor) {
 		each := x.Data.Size() / x.Shape[0]
@@ -146,7 +146,7 @@ func list[T any](m *tensorfs.Model, key string) (values []T) {
 	return values
 }
 
-// alone changes a model by what its keys say.
+// alone applies a change that is computed from the model itself.
 func alone(change func(*tensorfs.Model) func(*tensorfs.Model)) func(*tensorfs.Model) {
 	return func(m *tensorfs.Model) { change(m)(m) }
 }

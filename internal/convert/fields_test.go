@@ -71,7 +71,7 @@ func readFields(t *testing.T) map[string]map[string]any {
 	return all
 }
 
-// madeOf returns the keys that are made of a config.json, and the notes about it.
+// madeOf returns the keys that are made from a config.json, and the notes about it.
 func madeOf(t *testing.T, m *tensorfs.Model, config map[string]any) (keys map[string]any, notes []string, err error) {
 	t.Helper()
 	text, err := json.Marshal(config)
@@ -200,8 +200,8 @@ func TestForeignFields(t *testing.T) {
 	})
 }
 
-// TestTowerFields adds fields to vision_config: what the tower's class reads and nobody knows
-// is the reason for no mmproj.gguf, and what no program reads is noted.
+// TestTowerFields adds fields to vision_config. An unknown field that the tower's class reads is
+// the reason for no mmproj.gguf; a field that no program reads gets a note.
 func TestTowerFields(t *testing.T) {
 	for _, c := range []struct{ name, field, value, reason string }{
 		{"qwen3-vl", "wobble", "2", ""},

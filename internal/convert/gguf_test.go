@@ -73,7 +73,8 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// TestMapped holds that gguf/ says of a file with a smaller alignment when llama.cpp cannot map it.
+// TestMapped holds that gguf/ has a note about a file whose alignment is too small for llama.cpp to
+// map it.
 func TestMapped(t *testing.T) {
 	noted := 0
 	for n := range 32 {
@@ -164,8 +165,8 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// TestStoredTypes holds that the weights of a GGUF file are quantised as those of the
-// directory that it was made of, and that tensors which are quantised stay so.
+// TestStoredTypes holds that the weights of a GGUF file are quantised exactly as the weights of the
+// directory that the file was made from, and that quantised tensors stay unchanged.
 func TestStoredTypes(t *testing.T) {
 	for _, dir := range golden(t) {
 		m := testwhole.Open(t, dir)
@@ -188,7 +189,7 @@ func TestStoredTypes(t *testing.T) {
 						t.Errorf("%s as %v: %s was quantised again", dir, d, x.Source)
 					}
 				case strings.Contains(dir, "mlx-") && strings.Contains(x.Source, ".weight") && m.Format == "mlx":
-					// From the module's own numbers, or from those that were rounded to F16.
+					// From the module's own numbers, or from numbers that were rounded to F16.
 				case y.DType != x.DType || !bytes.Equal(testwhole.Read(t, y.Data), testwhole.Read(t, x.Data)):
 					t.Errorf("%s as %v: %s is another", dir, d, x.Source)
 				}

@@ -76,8 +76,7 @@ func keysAndNotes(t testing.TB, text string) (made map[string]any, notes []strin
 	return made, about.Notes(), nil
 }
 
-// edited is a config with fields of its own or in place of others. A value that is
-// empty removes a field.
+// edited is a config with added or replaced fields. An empty value removes a field.
 func edited(t testing.TB, text string, fields map[string]string) string {
 	t.Helper()
 	o, err := jsonobj.Parse([]byte(text))
@@ -313,7 +312,7 @@ func TestSayings(t *testing.T) {
 	}
 }
 
-// TestUntested are architectures of which there is no golden file.
+// TestUntested are the architectures without a golden file.
 func TestUntested(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -389,8 +388,7 @@ func TestShapesDecide(t *testing.T) {
 	}
 }
 
-// affordable is what keys and tensors of a golden model may allocate, whatever its
-// config.json says.
+// affordable is what keys and tensors of a golden model may allocate, for any config.json.
 func affordable(text string) uint64 { return 16<<20 + 64*uint64(len(text)) }
 
 // FuzzKeys holds that no config.json does harm: there is one line of reason, or

@@ -220,7 +220,8 @@ type counts []any
 func (v counts) Len() int              { return len(v) }
 func (v counts) Values() iter.Seq[any] { return slices.Values(v) }
 
-// TestLlama3Note says how a text is cut if the vocabulary shows it, and the file does not say it.
+// TestLlama3Note holds the note about how texts are split if the vocabulary shows it but the file
+// has no key for it.
 func TestLlama3Note(t *testing.T) {
 	m := *testwhole.OpenGGUF(t, testwhole.Read(t, convert.GGUF(testwhole.Open(t, testdata+"whole-gguf/llama3"), convert.Options{}).List[0].Data))
 	tokens := make(counts, 128256)

@@ -13,9 +13,9 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// TestPacked: the GGUF file of a model that another program packed has the numbers of that
-// of a plain model of its values: all of them where a type of blocks has them, and rounded
-// once to the type of the model where none has.
+// TestPacked compares the GGUF file of a model that another program packed with the GGUF file of a
+// plain model of the same values. The numbers are equal if a block type holds them exactly;
+// otherwise they are rounded once to the model's type.
 func TestPacked(t *testing.T) {
 	blocks := map[string]string{ // of all modules, q and k as well, whose rows are moved
 		"awq-real-gemm-sym": "Q4_1", "ct-real-w2-asym": "Q4_1", "ct-real-w3-dense": "Q4_1",
@@ -83,7 +83,7 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// numbers are those of a tensor as F32, all zeros alike.
+// numbers returns a tensor's numbers as F32, with all zeros alike.
 func numbers(t *testing.T, x *tensorfs.Tensor) []byte {
 	t.Helper()
 	d, err := views.Encode(x, tensorfs.F32)

@@ -16,8 +16,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-// TestPresets holds presets to the tensors that llama-quantize writes of the same models. What it refuses to quantise
-// again stays here, as a note says.
+// TestPresets compares presets with the tensors that llama-quantize writes of the same models. Tensors that it
+// refuses to quantise again stay as they are here, with a note.
 func TestPresets(t *testing.T) { testPresets(t, "quantised.tsv", 250, "") }
 
 // TestImportance holds both forms of an importance matrix to the tensors that llama-quantize writes with it.

@@ -19,8 +19,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-// TestProjectorsBack makes the tensors of a directory again of those of its projector's
-// file: the names, the shapes and the numbers that were there.
+// TestProjectorsBack converts the tensors of a projector's file back to a directory's tensors: the
+// same names, shapes and numbers.
 func TestProjectorsBack(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
 	if err != nil || len(files) != 12 {

@@ -63,8 +63,8 @@ func copied(t *testing.T, name string, config map[string]any, tensors map[string
 	return m
 }
 
-// renamed changes the names of tensors in a file: the beginnings of names that are in the
-// table, "" takes them away. A name after "+" is that of one more, of as many numbers.
+// renamed changes the names of tensors in a file by their beginnings in the table; "" removes a
+// beginning. A name after "+" adds a tensor with as many numbers.
 func renamed(t *testing.T, file string, names map[string]string) {
 	t.Helper()
 	b, err := os.ReadFile(file)

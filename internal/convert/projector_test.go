@@ -19,7 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-// projection is what is made of a model's vision tower.
+// projection is what a model's vision tower is converted to.
 type projection struct {
 	m     *tensorfs.Model
 	about *settings.Projector
@@ -67,8 +67,8 @@ func opened(t *testing.T, name string) *tensorfs.Model {
 	return m
 }
 
-// TestProjectors compares with the files that llama.cpp's converter makes of vision
-// towers: every tensor, and every key.
+// TestProjectors compares every tensor and every key with the files that llama.cpp's converter
+// makes from vision towers.
 func TestProjectors(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
 	if err != nil || len(files) != 12 {
@@ -92,7 +92,7 @@ func TestProjectors(t *testing.T) {
 	}
 }
 
-// sameKeys compares keys with those of a file that the converter made.
+// sameKeys compares keys with the keys of a file that the converter made.
 func sameKeys(t *testing.T, meta []tensorfs.Meta, file string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -256,8 +256,8 @@ func TestProjectorRefusals(t *testing.T) {
 	}
 }
 
-// TestProjectorBeside holds that the file stands beside that of the language model, with
-// what is said of both.
+// TestProjectorBeside holds that the projector's file is next to the language model's file, and
+// holds the notes of both.
 func TestProjectorBeside(t *testing.T) {
 	f := GGUF(opened(t, "gemma3-vl"), Options{})
 	if len(f.List) != 2 || f.List[1].Path != "mmproj.gguf" || f.Left[Vision] != "" || f.Tensors != 80+39 || f.Exact {

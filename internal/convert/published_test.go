@@ -220,7 +220,7 @@ func (p release) toyLike(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// madeLike makes the GGUF file of a toy, and returns its notes or the reason why there is none.
+// madeLike makes the GGUF file of a toy, and returns its notes or the reason for its absence.
 func (p release) madeLike(t *testing.T, dir string) (notes []string, reason string) {
 	t.Helper()
 	files := p.toyLike(t, dir)

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-// TestSizes: sizes that follow from a header are those of the files that are made.
+// TestSizes holds that sizes computed from a header equal the sizes of the files.
 func TestSizes(t *testing.T) {
 	for _, name := range []string{"whole-gguf/llama3", "whole-gguf/qwen3moe", "whole-gguf/deepseek3", "gguf/llama-xs.f16.gguf", "quantise/models/dense256.gguf", "quantise/models/odd.gguf"} {
 		m := testwhole.Open(t, filepath.Join(testwhole.Data(t), name))

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
 )
 
-// TestNoTensors: a model that llama.cpp would refuse, or of which a part would have
-// to be guessed, has no file, and the reason says which tensor it is.
+// TestNoTensors holds that there is no file of a model that llama.cpp would refuse, or in which
+// something would have to be guessed, and that the reason names the tensor.
 func TestNoTensors(t *testing.T) {
 	for _, c := range []struct {
 		name, model string

@@ -48,8 +48,8 @@ func mixtral(t testing.TB, layers, experts int, dtype tensorfs.DType) (*tensorfs
 	return made, config
 }
 
-// TestManyTensors: the memory and the work for a model of as many tensors as the
-// largest grow with their number alone.
+// TestManyTensors holds that memory and work grow only with the number of tensors, up to the
+// largest models.
 func TestManyTensors(t *testing.T) {
 	for _, c := range []struct {
 		dtype tensorfs.DType

@@ -374,7 +374,7 @@ func oss() *sampleModel {
 	return made(`{"architectures":["GptOssForCausalLM"],"hidden_size":32,"num_hidden_layers":1,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":8,"intermediate_size":32,"num_local_experts":2}`, tensorfs.BF16, all)
 }
 
-// TestOtherArchitectures: those for which llama.cpp's converter was not run.
+// TestOtherArchitectures are architectures that llama.cpp's converter was not run for.
 func TestOtherArchitectures(t *testing.T) {
 	for _, c := range []struct {
 		s    *sampleModel

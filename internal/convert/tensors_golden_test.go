@@ -40,7 +40,7 @@ func line(t testing.TB, s gguf.Stored) string {
 	return strings.Join([]string{s.DType.String(), strings.Join(ne, "x"), fmt.Sprint(s.Data.Size()), testwhole.Sum(t, s.Data)}, " ")
 }
 
-// lines returns those of all tensors, by name, and the names in order.
+// lines returns the lines of all tensors, by name, and the names in order.
 func lines(t testing.TB, list []gguf.Stored) (map[string]string, []string) {
 	t.Helper()
 	got, names := map[string]string{}, []string(nil)
@@ -144,7 +144,7 @@ func inOrder(names []string) bool {
 	return true
 }
 
-// TestQuantised compares with what llama-quantize --pure makes of the tensors.
+// TestQuantised compares tensors with the output of llama-quantize --pure.
 func TestQuantised(t *testing.T) {
 	types := map[string]tensorfs.DType{"q8_0": tensorfs.Q8_0, "q4_0": tensorfs.Q4_0}
 	want := map[[2]string]map[string]string{}

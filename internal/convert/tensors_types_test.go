@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// TestAlwaysF32: roles of which llama.cpp computes with F32 alone.
+// TestAlwaysF32: some roles stay F32, because llama.cpp computes with them only in F32.
 func TestAlwaysF32(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -46,7 +46,8 @@ func pure(to tensorfs.DType) *preset.Options {
 	return &preset.Options{Preset: p, Pure: true}
 }
 
-// TestTypesAskedFor: every weight has the type, but for those that are quantised already.
+// TestTypesAskedFor: every weight gets the type that was asked for, except weights that are already
+// quantised.
 func TestTypesAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		model string
@@ -158,8 +159,8 @@ func TestQuantisedLatent(t *testing.T) {
 	}
 }
 
-// TestPermutedBiases: biases of q and k move as the rows of the weights do, those of
-// v do not.
+// TestPermutedBiases: the biases of q and k are permuted as the rows of the weights; the biases of
+// v are not.
 func TestPermutedBiases(t *testing.T) {
 	s := published(t, "llama3")
 	for i, p := range []string{"q", "k", "v"} {
@@ -220,7 +221,7 @@ func TestLayoutsAndKeys(t *testing.T) {
 	}
 }
 
-// TestDoubles holds that F64 becomes F32, each number rounded to the nearest, and that the file says so.
+// TestDoubles holds that F64 becomes F32, each number rounded to the nearest, with a note.
 func TestDoubles(t *testing.T) {
 	for name, stored := range map[string]string{"model.layers.0.mlp.up_proj.weight": "blk.0.ffn_up.weight", "model.norm.weight": "output_norm.weight"} {
 		s := published(t, "llama3")
