@@ -10,8 +10,8 @@ import (
 
 const quantized = `{"quantization":{"group_size":32,"bits":4,"mode":"mxfp4"},"quantization_config":{"group_size":32,"bits":4,"mode":"mxfp4"}}`
 
-// TestAdapted holds which fields of a stored config.json change, and that the
-// others are as they were, and where.
+// TestAdapted holds which fields of a stored config.json change, and that all other fields stay as
+// and where they were.
 func TestAdapted(t *testing.T) {
 	for _, c := range []struct {
 		stored string
@@ -55,7 +55,7 @@ func TestAdapted(t *testing.T) {
 	}
 }
 
-// TestAdaptedMalformed holds that a config.json that is none is an error of one line.
+// TestAdaptedMalformed holds that a malformed config.json gives an error of one line.
 func TestAdaptedMalformed(t *testing.T) {
 	for _, text := range []string{"", "[]", "{", `{"a":}`, "null", "\x00", `{"a":1}{`, "{\"a\":\"\xff\"}"} {
 		if got, err := adapted([]byte(text), settings.Given{Torch: "float16"}, false); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "config.json") {

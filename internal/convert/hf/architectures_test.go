@@ -26,11 +26,11 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// goldenCase is a model of testdata/architectures, and what is made of it.
+// goldenCase is a model of testdata/architectures, and the expected files.
 type goldenCase struct {
 	name  string
 	files map[string][]byte // of the model's directory
-	gguf  []byte            // gguf/model.gguf of it, nil where there is none
+	gguf  []byte            // the model's gguf/model.gguf, nil without one
 }
 
 // architectureChecks are what is held of each case. A check returns what is wrong.
@@ -45,7 +45,7 @@ var architectureChecks = []struct {
 	{"round", "expected/CASE.hf.tsv", "gguf/ of hf/ of gguf/ is the first one", (*goldenCase).checkRound},
 }
 
-// missingCases reads the table of what is not there yet: case and check, and why.
+// missingCases reads the table of known gaps: a case, a check, and why it does not pass.
 func missingCases(t *testing.T) map[string]string {
 	missing := map[string]string{}
 	for line := range strings.Lines(string(read(t, "architectures/missing.txt"))) {
@@ -122,8 +122,8 @@ type problems []string
 
 func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
 
-// rowsOf are the lines of a table of the expected results, without the first one, by their
-// first column; nil where there is no such table.
+// rowsOf returns the lines of a table of the expected results by their first column, without the
+// head. It is nil if the table is missing.
 func (c *goldenCase) rowsOf(t *testing.T, suffix string) map[string]string {
 	b, err := os.ReadFile(data + "architectures/expected/" + c.name + suffix)
 	if err != nil {
@@ -186,7 +186,7 @@ func tensorsOfGGUF(t *testing.T, p *gguf.File) map[string]string {
 	return got
 }
 
-// unwrittenKeys are those of the converter about what a model's name may mean.
+// unwrittenKeys are the keys that the converter derives from a model's name.
 var unwrittenKeys = []string{"general.basename", "general.finetune", "general.size_label"}
 
 const fileTypeKey = "general.file_type"
@@ -298,8 +298,8 @@ func (c *goldenCase) wantKeys(t *testing.T, without ...string) map[string]string
 	return withoutAssumed(want, without...)
 }
 
-// roundedTensors are other hashes that a tensor may have: those of -exp that is rounded
-// correctly, by case and name.
+// roundedTensors are other hashes that a tensor may have, by case and name, because exp is rounded
+// correctly here and not in PyTorch.
 func roundedTensors(t *testing.T) map[string]string {
 	rounded := map[string]string{}
 	for _, line := range strings.Split(strings.TrimSpace(string(read(t, "architectures/expected/exp-rounded.tsv"))), "\n")[1:] {
@@ -356,7 +356,7 @@ func (c *goldenCase) checkV5(t *testing.T) (wrong []string) {
 func (c *goldenCase) checkHF(t *testing.T) []string  { return c.checkDirectory(t, "hf", hf.HF) }
 func (c *goldenCase) checkMLX(t *testing.T) []string { return c.checkDirectory(t, "mlx", hf.MLX) }
 
-// checkDirectory compares a directory that is made of the GGUF file.
+// checkDirectory compares a directory that was converted from the GGUF file.
 func (c *goldenCase) checkDirectory(t *testing.T, kind string, make func(*tensorfs.Model, convert.Options) *convert.Files) []string {
 	var wrong problems
 	want := c.rowsOf(t, "."+kind+".tsv")
@@ -395,10 +395,11 @@ func (c *goldenCase) checkDirectory(t *testing.T, kind string, make func(*tensor
 	return wrong
 }
 
-// likeMLX is a table of what mlx-lm saves, as mlx/ of a GGUF file has it: the language
-// model of several parts alone, numbers of F32 that mlx-lm rounds when it saves a model,
-// and no copy of the embedding, which mlx-lm makes when it loads one. Of A_log a GGUF file
-// has the exponential, which several numbers next to each other share: the one that hf has.
+// likeMLX returns a table of what mlx-lm saves in the form that mlx/ of a GGUF file has. It keeps
+// only the language model. It rounds the F32 numbers that mlx-lm rounds when it saves a model, and
+// has no copy of the embedding, which mlx-lm makes when it loads a model. A GGUF file stores the
+// exponential of A_log; several neighbouring numbers have the same exponential, so the table takes
+// the number that hf/ has.
 func likeMLX(m *tensorfs.Model, got, want, hf map[string]string) map[string]string {
 	list := map[string]string{}
 	for name, row := range want {
@@ -421,10 +422,10 @@ func likeMLX(m *tensorfs.Model, got, want, hf map[string]string) map[string]stri
 	return list
 }
 
-// readByMLX returns what mlx-lm's class reads of the config.json of a language model alone,
-// but for its names and for what has several values: how long texts are, which converters
-// take from elsewhere, the period of Jamba's layers, whose smallest is taken, and from what
-// width LFM2's was computed.
+// readByMLX returns the fields that mlx-lm's class reads from the config.json of a language model,
+// except names and fields with several valid values: the length of texts, which converters take
+// from elsewhere; the period of Jamba's layers, where the smallest is taken; and the width that
+// LFM2's feed-forward width was computed from.
 func readByMLX(t *testing.T, config []byte) []byte {
 	var fields, read map[string]any = nil, map[string]any{}
 	if err := json.Unmarshal(config, &fields); err != nil {
@@ -443,7 +444,7 @@ func readByMLX(t *testing.T, config []byte) []byte {
 	return text
 }
 
-// compareConfig holds that a config.json says what another does. It may say more.
+// compareConfig holds that one config.json has all fields of another. It may have more.
 func (p *problems) compareConfig(t *testing.T, got, want []byte) {
 	var has, wants map[string]any
 	for text, to := range map[string]*map[string]any{string(got): &has, string(want): &wants} {
@@ -528,9 +529,9 @@ func (c *goldenCase) checkRound(t *testing.T) []string {
 	return wrong
 }
 
-// roundKeys are keys but for those that need not come back: the name, the length of heads
-// that share the width, that a token is not used, and the first token as the unknown one,
-// which llama.cpp assumes.
+// roundKeys returns the keys that must survive the round trip. Four need not: the name, the length
+// of heads that share the width, a token marked as unused, and the first token as the unknown
+// token, which llama.cpp assumes.
 func roundKeys(f *gguf.File) map[string]string {
 	keys := withoutAssumed(keysOf(f), "general.name")
 	for _, key := range sharedHeads(f) {

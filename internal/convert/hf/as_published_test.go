@@ -46,7 +46,7 @@ func tableOf(t *testing.T, name string) (tensors, keys map[string]string) {
 
 // published is what is held of a model of testdata/published.
 type published struct {
-	unread  string         // keys in which the file and the converter's differ, as patterns; why, the comment beside it says
+	unread  string         // patterns of keys that differ from the converter's file; a comment at each gives the reason
 	absent  string         // tensors that the converter loses, and llama.cpp needs
 	reason  string         // why there is no gguf/
 	note    string         // what is said of the file
@@ -100,8 +100,8 @@ var asPublished = map[string]published{
 	},
 }
 
-// TestAsPublished: gguf/ of each model of testdata/published has the tensors and the keys of
-// llama.cpp's converter, and hf/ of that file says what the class needs.
+// TestAsPublished holds that gguf/ of each model of testdata/published has the tensors and keys of
+// llama.cpp's converter, and that hf/ of that file has what the class needs.
 func TestAsPublished(t *testing.T) {
 	tables, err := filepath.Glob(data + "published/*/config.json")
 	if err != nil || len(tables) < 27 {
@@ -237,8 +237,8 @@ func TestWithoutTextClass(t *testing.T) {
 	}
 }
 
-// TestChangedConfigs makes gguf/ of golden models with another config.json: a key has the value
-// that the class takes, or the reason says why there is none.
+// TestChangedConfigs makes gguf/ of golden models with a changed config.json: either a key has the
+// value that the class takes, or the error gives the reason.
 func TestChangedConfigs(t *testing.T) {
 	const gone = "\x00"
 	for _, c := range []struct {
@@ -369,7 +369,7 @@ func phiScaling(short, long float64) map[string]any {
 }
 
 // TestManyLayersOfCohere: llama.cpp norms q and k of a command-r of 64 layers, as Command R+ has
-// them, and hf/ says so.
+// them, and hf/ records it.
 func TestManyLayersOfCohere(t *testing.T) {
 	text, _ := pairOf(t, "command-r")
 	g := parse(t, text)
@@ -542,8 +542,8 @@ func TestPicturesOfGemma4(t *testing.T) {
 	}
 }
 
-// TestLeftOutOfGemma4: llama.cpp decides by the width whether tokens of a picture see each
-// other, and a config.json that says otherwise is noted.
+// TestLeftOutOfGemma4: llama.cpp decides by the width whether tokens of a picture see each other,
+// and a note names a config.json that contradicts it.
 func TestLeftOutOfGemma4(t *testing.T) {
 	const note = "use_bidirectional_attention is left out"
 	files := onDisk(t, data+"architectures/gemma4")

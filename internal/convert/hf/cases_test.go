@@ -29,10 +29,10 @@ func (e edits) in(t *testing.T, text []byte) []byte {
 	return text
 }
 
-// TestPublicCases holds what gguf/ says of directories as public reports have them: what
-// decides about a token at the begin or the end of texts, which chat template counts, and what
-// transformers 5 writes into tokenizer_config.json. Keys are those of llama.cpp's converter, and
-// of two templates the one that transformers takes.
+// TestPublicCases makes gguf/ of directories as users reported them. It holds which setting decides
+// about a token at the begin or the end of texts, which chat template is used, and that
+// transformers 5's tokenizer_config.json is read. Keys equal the keys of llama.cpp's converter; of
+// two templates, transformers' choice is taken.
 func TestPublicCases(t *testing.T) {
 	const config, settings = "config.json", "tokenizer_config.json"
 	a := "A:{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}"

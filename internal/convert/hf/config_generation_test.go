@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// chat are tokens of which generations end at three.
+// chat is a vocabulary with three tokens that end a generation.
 var chat = map[string]any{"tokenizer.ggml.tokens": listOf("<|endoftext|>", "<s>", "<|im_end|>", "</s>", "a"), "tokenizer.ggml.eos_token_id": uint32(2),
 	"tokenizer.ggml.bos_token_id": uint32(1), "tokenizer.ggml.padding_token_id": uint32(0)}
 
@@ -66,8 +66,8 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestEndTokens holds for which models config.json has all tokens at which a
-// generation ends: candle refuses a list for the others, whose releases have one.
+// TestEndTokens holds for which models config.json lists all tokens that end a generation. Candle
+// refuses a list for the remaining models, whose published config.json has one token.
 func TestEndTokens(t *testing.T) {
 	one := map[string]bool{"phi3": true, "falcon": true, "gpt2": true, "bloom": true, "starcoder2": true, "bert": true}
 	for arch := range samples {

@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/convert"
 )
 
-// TestEmbedding holds every byte of the files for sentence-transformers, and what is
-// said where there are none.
+// TestEmbedding holds every byte of the files for sentence-transformers, and the reason if they are
+// missing.
 func TestEmbedding(t *testing.T) {
 	const modules = `[{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"},` +
 		`{"idx":1,"name":"1","path":"1_Pooling","type":"sentence_transformers.models.Pooling"},` +
@@ -68,8 +68,8 @@ func TestEmbedding(t *testing.T) {
 	}
 }
 
-// TestEmbeddingTrip holds that the way a directory pools comes back through its GGUF
-// file, in hf/ alone, and that models which do not pool have no such files.
+// TestEmbeddingTrip holds that a directory's pooling survives the way through its GGUF file, in hf/
+// only, and that models without pooling have no such files.
 func TestEmbeddingTrip(t *testing.T) {
 	m := throughGGUF(t, testdata+"whole-gguf/bert")
 	f := HF(m, convert.Options{})

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
 )
 
-// list is an array of metadata; as many as it claims where there are no values.
+// list is an array of metadata. Without values, it only claims a length.
 type list struct {
 	values []any
 	claim  int
@@ -34,8 +34,8 @@ func (l list) Values() iter.Seq[any] {
 	}
 }
 
-// sample is a model of few sizes: its metadata, of which those without a dot
-// before the architecture are the architecture's, and the shapes of its tensors.
+// sample is a model of few sizes: its metadata, where keys without a dot get the architecture as
+// prefix, and the shapes of its tensors.
 type sample struct {
 	arch   string
 	meta   map[string]any
@@ -286,7 +286,7 @@ func TestConfigFreqs(t *testing.T) {
 	}
 }
 
-// TestConfigFactors holds when phi3 says what attention is multiplied by.
+// TestConfigFactors holds when config.json of phi3 has the factor of attention.
 func TestConfigFactors(t *testing.T) {
 	for _, c := range []struct {
 		keys map[string]any
@@ -329,7 +329,7 @@ func TestConfigLargest(t *testing.T) {
 	}
 }
 
-// TestBidirectionalNote holds that a directory whose tokens see those after them says so.
+// TestBidirectionalNote holds that a note names a model whose tokens also see later tokens.
 func TestBidirectionalNote(t *testing.T) {
 	for _, causal := range []bool{false, true} {
 		m, err := newSample("llama", map[string]any{"attention.causal": causal}).maker(false)

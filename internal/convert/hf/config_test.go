@@ -106,7 +106,7 @@ func TestConfigGolden(t *testing.T) {
 			want := readJSON(t, text)
 			m := testwhole.Golden(t, name)
 			defer m.Close()
-			if want["eos_token_id"] == 271.0 { // the expected files have eos alone, and this vocabulary has <|endoftext|> besides
+			if want["eos_token_id"] == 271.0 { // the expected files have only eos, but this vocabulary also has <|endoftext|>
 				want["eos_token_id"] = ends(271, 269)
 			}
 			maps.Copy(want, wantedByEngines(want))
@@ -190,8 +190,8 @@ func TestAdaptedGolden(t *testing.T) {
 	}
 }
 
-// TestNamedFunctions holds that what the descriptions of mlx-lm's classes call is there,
-// and that all that is there is called.
+// TestNamedFunctions holds that every function that the descriptions of mlx-lm's classes name
+// exists, and that every function is named.
 func TestNamedFunctions(t *testing.T) {
 	called := map[string]bool{}
 	hold := func(arch, name string, known bool) {

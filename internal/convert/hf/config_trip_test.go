@@ -16,8 +16,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-// lost are fields that a GGUF file does not keep and that change no number, and
-// those that are compared by themselves.
+// lost are fields that a GGUF file does not keep and that change no number, and fields that have a
+// comparison of their own.
 var lost = []string{
 	"attention_dropout", "attn_pdrop", "dtype", "experts_per_token", "initial_context_length",
 	"num_nextn_predict_layers", "output_router_logits", "quantization", "quantization_config", "rope_scaling", "router_aux_loss_coef", "torch_dtype",
@@ -101,9 +101,8 @@ func trip(t *testing.T, dir string) []byte {
 	return text
 }
 
-// sameScaling holds that all that was said about rotary embeddings comes back. The
-// parameters of Llama 3 do so only where they are the published ones; otherwise
-// there are the numbers that they give.
+// sameScaling holds that all settings of rotary embeddings survive. Llama 3's parameters survive
+// only if they are the published ones; otherwise the numbers computed from them do.
 func sameScaling(t *testing.T, config, want map[string]any) {
 	t.Helper()
 	got, _ := config["rope_scaling"].(map[string]any)

@@ -32,7 +32,7 @@ func sameTensors(t *testing.T, got, want *tensorfs.Model) {
 	}
 }
 
-// fields are those of config.json.
+// fields are the fields of a config.json.
 func fields(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -42,9 +42,9 @@ func fields(t *testing.T, text []byte) map[string]any {
 	return v
 }
 
-// TestDequantise: hf/ of every packing is the directory of plain numbers, each rounded once
-// to the type of the model, and so is mlx/; gguf/ of it is that of the packed one, where no
-// type of blocks holds the numbers.
+// TestDequantise holds that hf/ and mlx/ of every packing have plain numbers, each rounded once to
+// the model's type. gguf/ of these equals gguf/ of the packed model, unless a block type holds the
+// packed numbers exactly.
 func TestDequantise(t *testing.T) {
 	for _, name := range testwhole.PackedCases(t) {
 		for torch, to := range map[string]tensorfs.DType{"bfloat16": tensorfs.BF16, "float16": tensorfs.F16, "float32": tensorfs.F32} {
@@ -131,8 +131,8 @@ func TestRequantisePacked(t *testing.T) {
 	}
 }
 
-// TestDequantiseNothing: a model that is not packed says so, and one whose packing is not
-// known is absent.
+// TestDequantiseNothing holds the reason for a model that is not packed, and that one of an unknown
+// packing is absent.
 func TestDequantiseNothing(t *testing.T) {
 	opts := convert.Options{Dequantise: true}
 	for path, want := range map[string]string{"whole-gguf/llama3": "not packed", "gguf/llama-xs.f16.gguf": "hf/ of others", "models-mlx/qwen3-mixed": "hf/ of others"} {
@@ -188,7 +188,7 @@ func TestDequantiseActivations(t *testing.T) {
 // TestMLXOfPacked: mlx/ of what mlx-lm does not load as it is packed has modules of MLX's with
 // all of the numbers, and what MLX has no module of is as with Dequantise.
 func TestMLXOfPacked(t *testing.T) {
-	modules := map[string]string{ // "" where there are none
+	modules := map[string]string{ // "" without modules
 		"ct-real-w2-asym": "affine 2 32", "ct-real-w3-dense": "affine 3 32", "ct-real-int8-channel": "affine 8 128", "gptq-real-8bit-act": "affine 8 128",
 		"ct-mxfp4": "mxfp4 4 32", "ct-real-mxfp4": "mxfp4 4 32", "ar-real-mxfp4": "mxfp4 4 32",
 		"ar-real-gptq-2bit-asym": "affine 2 32", "ar-real-own-2bit-asym": "affine 2 32", "ar-real-gptq-3bit-asym": "affine 3 32", "ar-real-own-3bit-asym": "affine 3 32",

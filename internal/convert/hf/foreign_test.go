@@ -57,8 +57,8 @@ func tells(f *convert.Files, text string) bool {
 	return strings.Contains(f.Reason+"\n"+strings.Join(f.Notes, "\n"), text)
 }
 
-// TestForeignTensors adds a tensor that no architecture has to each golden model: whatever is
-// made without it says so, and nothing is made that a program refuses for it.
+// TestForeignTensors adds to each golden model a tensor that no architecture has. Whatever is made
+// without this tensor reports it, and nothing is made that a program would refuse because of it.
 func TestForeignTensors(t *testing.T) {
 	n := 0
 	for name, m := range goldenGGUFs(t) {
@@ -123,7 +123,7 @@ var wholeKinds = []struct {
 	make func(*tensorfs.Model, convert.Options) *convert.Files
 }{{"gguf", convert.GGUF}, {"hf", hf.HF}, {"mlx", hf.MLX}}
 
-// changedValue returns another value of the same type, nil if there is none.
+// changedValue returns another value of the same type, nil if the type has only one.
 func changedValue(v any) any {
 	switch v := v.(type) {
 	case bool:
@@ -142,7 +142,7 @@ func changedValue(v any) any {
 	return nil
 }
 
-// said is what hf/ of a model says of it: config.json, notes, or why there is none.
+// said is what hf/ of a model reports: config.json, notes, or the reason for its absence.
 func said(f *convert.Files, t *testing.T) string {
 	text := f.Reason + "\n" + strings.Join(f.Notes, "\n")
 	for _, file := range f.List {

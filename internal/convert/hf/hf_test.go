@@ -95,8 +95,8 @@ func TestAsStored(t *testing.T) {
 	}
 }
 
-// TestEmbeddingFiles holds that what a directory says about its vectors is passed on,
-// in folders too: of Hugging Face's as all else, of MLX's beside what is made.
+// TestEmbeddingFiles holds that a directory's files about pooling are passed on, also in
+// subdirectories: hf/ links to them, and mlx/ has them beside the converted files.
 func TestEmbeddingFiles(t *testing.T) {
 	for _, dir := range []string{"whole-gguf/qwen3", "models-mlx/qwen3-mixed"} {
 		files := onDisk(t, data+dir)
@@ -120,9 +120,9 @@ func TestEmbeddingFiles(t *testing.T) {
 	}
 }
 
-// TestMLXConfigFile holds that mlx/ of a directory that transformers 5 wrote has a
-// config.json which mlx-lm reads, and all else as stored; that hf/ has it as stored;
-// and the same of a directory of MLX's that says its quantisation in one way only.
+// TestMLXConfigFile holds that mlx/ of a directory that transformers 5 wrote has a config.json that
+// mlx-lm reads, and every other file as stored; that hf/ has config.json as stored; and the same
+// for an MLX directory that states its quantisation in only one of the two ways.
 func TestMLXConfigFile(t *testing.T) {
 	for _, c := range []struct{ dir, old, new, want string }{
 		{"whole-gguf/llama3", `"rope_scaling": {`, `"rope_parameters": {"rope_theta": 700000.0,`, "\n    \"rope_theta\": 700000.0"},
@@ -286,8 +286,7 @@ func TestWithoutTokenizer(t *testing.T) {
 	}
 }
 
-// TestBothWays holds that what a GGUF file is made of comes back: HF -> gguf/ -> hf/
-// -> gguf/ gives the same GGUF file but for its name.
+// TestBothWays holds that HF -> gguf/ -> hf/ -> gguf/ gives the same GGUF file except for its name.
 func TestBothWays(t *testing.T) {
 	for _, name := range []string{"llama3", "qwen2", "qwen3", "qwen2moe", "mixtral"} {
 		first := contents(t, convert.GGUF(testwhole.Open(t, data+"whole-gguf/"+name), convert.Options{}))["model.gguf"]
@@ -361,8 +360,8 @@ func elements(v any) (list []any) {
 	return list
 }
 
-// TestDenseModule: the converter takes the matrix that ColBERT models of LFM2 have after the
-// pooling into the GGUF file, and it stands in a directory below.
+// TestDenseModule holds that the matrix after the pooling, which ColBERT models of LFM2 store in a
+// subdirectory, is in the GGUF file, as the converter writes it.
 func TestDenseModule(t *testing.T) {
 	for name, text := range map[string]string{
 		"1_Dense/config.json": `{"in_features":32,"out_features":8,"bias":false}`,

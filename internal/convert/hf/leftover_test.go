@@ -16,8 +16,9 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-// TestLeftovers holds that a directory whose tensors have what training left before their names
-// becomes the files of the model, and that one of which only some have it stays as it is.
+// TestLeftovers holds that a directory whose tensor names all begin with a prefix that training
+// left is converted without the prefix, and that a directory where only some have it stays as it
+// is.
 func TestLeftovers(t *testing.T) {
 	const from = "../../../testdata/whole-gguf/llama3"
 	base := testwhole.Open(t, from)
@@ -100,7 +101,8 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// TestAdapterBesideBase: a directory that PEFT's model was saved to without merging is none that a library loads.
+// TestAdapterBesideBase holds that a directory saved from PEFT's model without merging is refused, as every
+// library refuses it.
 func TestAdapterBesideBase(t *testing.T) {
 	const module, note = "model.layers.0.self_attn.q_proj.", "neither them nor the weights that they change"
 	files := onDisk(t, data+"whole-gguf/llama3")

@@ -50,8 +50,8 @@ var goldenCases = map[string]convert.MLXAsked{
 	"mixed_2_6": {Recipe: "mixed_2_6"}, "mixed_3_4": {Recipe: "mixed_3_4"}, "mixed_3_6": {Recipe: "mixed_3_6"}, "mixed_4_6": {Recipe: "mixed_4_6"},
 }
 
-// TestGoldenConverted: mlx/ is what mlx_lm.convert wrote of three models in eleven ways: each tensor, config.json and what
-// the index says of all, by the rules of GPU and CPU.
+// TestGoldenConverted holds that mlx/ equals what mlx_lm.convert wrote of three models in eleven ways: every tensor,
+// config.json, and the index, by the rounding of the GPU and of the CPU.
 func TestGoldenConverted(t *testing.T) {
 	type golden struct {
 		Config map[string]any

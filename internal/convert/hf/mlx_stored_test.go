@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// withTensors returns a model that has nothing but tensors of these names, [2, 3, 4]
-// each, and what forMLX says of its config.json.
+// withTensors returns a model whose tensors have these names and the shape [2, 3, 4], and forMLX's
+// answer to its config.json.
 func withTensors(t *testing.T, config, names string) (*tensorfs.Model, mlxText) {
 	t.Helper()
 	m := &tensorfs.Model{}
@@ -142,9 +142,9 @@ func TestMLXNames(t *testing.T) {
 	}
 }
 
-// TestMLXPacked holds which ways of other libraries to quantise mlx-lm loads. AWQ, MXFP4,
-// integers of four bits and F8 in blocks were loaded, with the numbers of the model; the
-// others are what its loader and its classes say.
+// TestMLXPacked holds which quantisations of other libraries mlx-lm loads. AWQ, MXFP4, integers of
+// four bits and F8 in blocks were loaded in mlx-lm and gave the model's numbers; the rest follows
+// its loader and its classes.
 func TestMLXPacked(t *testing.T) {
 	const (
 		awq    = `"quant_method":"awq","bits":4,"group_size":128,"version":"gemm"`

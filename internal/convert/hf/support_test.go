@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 )
 
-// TestSupportIsTrue holds what the table of architectures says of mlx/ to what is made of the
+// TestSupportIsTrue compares the column mlx/ of the table of architectures with what is made of the
 // golden model of each class.
 func TestSupportIsTrue(t *testing.T) {
 	says := map[string]architectures.Given{}

@@ -60,7 +60,7 @@ func (p *ggufParts) set(key string, value any) {
 	}
 }
 
-// open writes the file and opens it; the error is that of either.
+// open writes the file and opens it, and returns the error of either step.
 func (p *ggufParts) open(t testing.TB) (*tensorfs.Model, error) {
 	t.Helper()
 	d, err := gguf.Compose(p.meta, p.list)

@@ -257,7 +257,8 @@ func TestMLXForms(t *testing.T) {
 	})
 }
 
-// TestMLXFormsLackParts: experts or halves of kv_b without the others are a reason.
+// TestMLXFormsLackParts holds the reason if only some experts, or only one half of kv_b, are
+// stored.
 func TestMLXFormsLackParts(t *testing.T) {
 	for model, c := range map[string]struct {
 		name string

@@ -33,7 +33,7 @@ func goldenModels(t testing.TB, end string) (names []string) {
 	return names
 }
 
-// TestGoldenConfigs: what config.json says of the tensors is what the tables' configs say.
+// TestGoldenConfigs holds that config.json describes the tensors as the tables' configs do.
 func TestGoldenConfigs(t *testing.T) {
 	for kind, make := range directories {
 		for _, name := range goldenModels(t, "."+kind+".config.json") {
@@ -95,8 +95,8 @@ func composed(t testing.TB, r result) tensorfs.Data {
 	return d
 }
 
-// TestWindows: reads of any range are the same bytes as one read of the file, and
-// the order of tensors is that of their places.
+// TestWindows holds that reads of any range give the same bytes as one read of the file, and that
+// tensors are listed by their offset.
 func TestWindows(t *testing.T) {
 	for _, name := range []string{"types", "gpt-oss.mxfp4", "syn-gpt-oss-dense", "deepseek2.q4_k_m", "syn-gpt2", "syn-falcon-new", "syn-bloom", "gemma3.q4_0", "mlx-gpt-oss-mxfp4"} {
 		for kind, make := range directories {
@@ -179,7 +179,7 @@ func TestModulesAreExact(t *testing.T) {
 	}
 }
 
-// TestNotes: who rounds says so.
+// TestNotes holds that every rounding has a note.
 func TestNotes(t *testing.T) {
 	for name, exact := range map[string][2]bool{ // of hf/, of mlx/
 		"llama-xs.f16": {true, false}, "llama-xs.f32": {true, true}, "llama-xs.q8_0": {false, false}, "mlx-llama-bf16": {true, true}, "types": {false, false},

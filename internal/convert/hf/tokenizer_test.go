@@ -70,7 +70,7 @@ func TestNoTokenizer(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		open   func() *tensorfs.Model
-		gguf   string // what a note of gguf/ says, "" for none about tokenizers
+		gguf   string // a note of gguf/, "" for no note about tokenizers
 		others string // of hf/ and mlx/
 	}{
 		{"a directory", directory(func(string) bool { return true }), "", ""},

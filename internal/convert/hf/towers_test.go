@@ -11,8 +11,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-// TestTowers holds that hf/ and mlx/ of a GGUF model with a projector are those of the
-// language model, and say so.
+// TestTowers holds that hf/ and mlx/ of a GGUF model with a projector have only the language model,
+// and a note about it.
 func TestTowers(t *testing.T) {
 	store := t.TempDir()
 	if err := os.CopyFS(store, os.DirFS(filepath.Join(tensorData, "ollama", "models"))); err != nil {
