@@ -7,7 +7,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// TestNoClass: of a class that has no description, the reason says whether it is a limit of this program.
+// TestNoClass: for a class without a description, the reason tells whether it is a limit of this program.
 func TestNoClass(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"architectures":["WobbleForCausalLM"]}`:                   `"WobbleForCausalLM": llama.cpp's converter does not have it`,

@@ -154,7 +154,7 @@ func TestPooling(t *testing.T) {
 	}
 }
 
-// TestReranker has models that their README.md or their name alone tells from others.
+// TestReranker has models that only their README.md or their name identifies as rerankers.
 func TestReranker(t *testing.T) {
 	for _, c := range []struct {
 		readme, more string

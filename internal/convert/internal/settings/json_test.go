@@ -2,7 +2,7 @@ package settings
 
 import "testing"
 
-// TestDecimal holds the digits of numbers to those that Python writes.
+// TestDecimal holds that the digits of numbers equal Python's.
 func TestDecimal(t *testing.T) {
 	for x, want := range map[float32]string{1e-5: "1e-05", 1e-6: "1e-06", 500000: "500000.0", 1e7: "10000000.0", 999999.44: "999999.44", 0.1: "0.1", 0: "0.0", 1e16: "1e+16", 1.19: "1.19", 0.0001: "0.0001"} {
 		if got := decimal(float64(x), 32); got != want {
@@ -14,8 +14,8 @@ func TestDecimal(t *testing.T) {
 	}
 }
 
-// TestConfigPart holds that the library, which rounds down, rotates as many
-// numbers as the file says.
+// TestConfigPart holds that the library, which rounds down, rotates as many numbers as the file
+// states.
 func TestConfigPart(t *testing.T) {
 	for head := int64(2); head <= 512; head++ {
 		for turned := int64(2); turned < head; turned += 2 {

@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// TestMeanings holds that what the descriptions of architectures call is there, in the
-// direction in which it is called, and that all that is there is called.
+// TestMeanings holds that every function that the descriptions of architectures name exists in the
+// direction in which it is called, and that every function is named.
 func TestMeanings(t *testing.T) {
 	own := strings.Fields("layer_types layer kind rope tokenizer experts never qk_nope_head_dim") // of Model.fact
 	fields := strings.Fields("sum gating zero_every layers_are is words_are all_are there_up_to") // take names of fields, or words
@@ -26,7 +26,7 @@ func TestMeanings(t *testing.T) {
 				continue
 			}
 			isField := slices.ContainsFunc(functions, func(f string) bool { return slices.Contains(fields, f) && f != name })
-			isFact := architectures.FactOf(name) != nil // which it is called by in the direction without the meaning
+			isFact := architectures.FactOf(name) != nil // which names it in the direction without the meaning
 			known := isFact || slices.Contains(own, name) || strings.Contains(name, ".") || isField
 			if ok && !isField && !isFact || !known {
 				t.Errorf("%s calls %s, which nothing is called in that direction", arch, name)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSparsity: the numbers are those of torch.distributions in PyTorch 2.14, and come back.
+// TestSparsity: the numbers equal torch.distributions' in PyTorch 2.14, and survive the way back.
 func TestSparsity(t *testing.T) {
 	for part, want := range map[float64]uint32{0.95: 0x3fd28a90, 0.5: 0, 0.9: 0x3fa409e1, 0.1: 0xbfa409e2, 0.99: 0x4014e2e4, 0.8: 0x3f57747e, 0.3: 0xbf063f1c, 0: 0xff800000} {
 		got := normalQuantile(float32(part))

@@ -7,9 +7,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// TestUnknownRope: a member of what is said about rotary embeddings that the description does
-// not know is refused by its name if the model's own code may read it, unless it says nothing,
-// and is noted if no program reads it.
+// TestUnknownRope: an unknown setting of rotary embeddings is refused by its name if the model's
+// own code may read it, unless its value is neutral. If no program reads it, it gets a note.
 func TestUnknownRope(t *testing.T) {
 	for rope, want := range map[string]string{
 		`"rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192}`: "",
