@@ -102,8 +102,8 @@ func TestOptions(t *testing.T) {
 	if n := count(Options{Pure: true}); n[tensorfs.Q6_K] != 0 || n[tensorfs.Q4_K] != 7*16+1 {
 		t.Errorf("pure: %v", n)
 	}
-	// A tensor that a pattern takes does not count for the others of its kind: of 16 layers, 0, 1, 4, 7, 10, 13, 14 and 15
-	// have more bits, and without the first four the twelve others count from 0.
+	// A tensor that a pattern selects does not count among the tensors of its kind. Of 16 layers, 0, 1, 4, 7, 10, 13,
+	// 14 and 15 have more bits; if a pattern selects the first four, the remaining twelve are counted from 0.
 	rule := Rule{regexp.MustCompile(`blk\.[0-3]\.ffn_down`), tensorfs.Q5_K}
 	var got []tensorfs.DType
 	o := Options{Preset: q4, Rules: []Rule{rule, {regexp.MustCompile("ffn_down"), tensorfs.Unknown}}[:1]}
