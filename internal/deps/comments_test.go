@@ -219,8 +219,7 @@ func exportedReceiver(recv *ast.FieldList) bool {
 // directive is a comment for a program, such as //go:build.
 var directive = regexp.MustCompile(`^//([a-z]+:|export |line |nolint|extern )`)
 
-// commentText returns what a comment says, without its marks and without code, on as many
-// lines.
+// commentText returns the text of a comment, without its marks and without code, on as many lines.
 func commentText(c string) string {
 	if directive.MatchString(c) {
 		return ""

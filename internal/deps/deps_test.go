@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/tensorfs/tensorfs"
 
-// rule says what a package may import of this module. "root" is the module's own
-// package, "all" means every package.
+// rule lists what a package may import from this module. "root" is the module's own package, "all"
+// means every package.
 type rule struct {
 	imports string
 	tests   string // what its tests may import beyond that
@@ -133,8 +133,8 @@ var rules = map[string]rule{
 	"docs/examples/goweights": {"formats/remote metal", "", "an engine has the loader, and what opens models for it"},
 }
 
-// outside says which packages may import from a module that is not ours: each
-// library has one job here, and its place is where that job is done.
+// outside lists which packages may import from another module: each library has one job here, and
+// its place is the package that does this job.
 var outside = map[string]struct{ in, why string }{
 	"github.com/hanwen/go-fuse/v2":       {"fs", "FUSE is known in fs alone"},
 	"github.com/spf13/cobra":             {"cmd/tensorfs internal/cli/manual", "command lines are for commands"},
@@ -153,8 +153,8 @@ var outside = map[string]struct{ in, why string }{
 	"golang.org/x/sys":                   {"", ""}, // the system is everywhere
 }
 
-// standard says which directories must not import a package of the standard
-// library or of the system, in their code.
+// standard lists which directories must not import a package of the standard library or of the
+// system, in their code.
 var standard = []struct {
 	names string
 	in    func(dir string) bool
@@ -166,8 +166,8 @@ var standard = []struct {
 		"a parser reads what internal/source opens, wherever it is; a path of this machine is internal/source's"},
 }
 
-// imports returns the imports of the Go files in dir, for any system and build:
-// those of the package, and those of its tests.
+// imports returns the imports of the Go files in dir, for any system and build: the package's
+// imports, and its tests'.
 func imports(t *testing.T, dir string) (code, tests map[string]string) {
 	t.Helper()
 	code, tests = map[string]string{}, map[string]string{}

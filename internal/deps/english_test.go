@@ -41,8 +41,8 @@ var englishAllowed = map[string]int{
 // englishExceptions are lines that a habit finds by mistake, by a part of their text.
 var englishExceptions = []struct{ page, part, reason string }{}
 
-// TestEnglish counts habits in documents and help texts, and prints every place where there
-// are more than allowed.
+// TestEnglish counts habits in documents and help texts, and prints every place if there are more
+// than allowed.
 func TestEnglish(t *testing.T) {
 	root := filepath.Join("..", "..")
 	pages := map[string][]string{"documents": {"README.md", "BENCHMARKS.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"}}
@@ -57,7 +57,7 @@ func TestEnglish(t *testing.T) {
 		}
 	}
 	pages["documents"] = append(pages["documents"], "docs/benchmarks/details.md")
-	pages["help texts"] = append(pages["help texts"], "docs/commands.md") // the part that is made of the table of flags
+	pages["help texts"] = append(pages["help texts"], "docs/commands.md") // the part that is generated from the table of flags
 	used := map[int]bool{}
 	for kind, names := range pages {
 		var places []string
@@ -122,8 +122,8 @@ var (
 // blank returns as many empty lines as a text has, so that what follows keeps its number.
 func blank(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) }
 
-// paragraphs returns the prose of a page by the line that it begins at: each list item and
-// row of a table by itself.
+// paragraphs returns the prose of a page by the line that it begins at. Each list item and each row
+// of a table is a paragraph.
 func paragraphs(text string) map[int]string {
 	text = fenced.ReplaceAllStringFunc(text, blank)
 	text = span.ReplaceAllString(text, "`x`")

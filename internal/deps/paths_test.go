@@ -42,9 +42,8 @@ const (
 	inWork       = "it is not held to the rule yet"
 )
 
-// pathUses are the exceptions, by the file and the function that is called: the number of calls
-// there, and why their path is not a stranger's, or does no harm. Of what is in work there may
-// be fewer calls.
+// pathUses are the exceptions, by the file and the called function: the number of calls there, and
+// why their path is not a stranger's, or does no harm. There may be fewer calls.
 var pathUses = map[string]struct {
 	n   int
 	why string
@@ -183,10 +182,9 @@ func pathCalls(t *testing.T, file string) map[string]int {
 	return calls
 }
 
-// TestPaths: a path that came from somebody else is resolved once, below the handle of a
+// TestPaths: a path that another user or program chose is resolved once, below the handle of a
 // directory (internal/source Directory, os.Root), and from then on only the handle is used. So
-// packages that serve what others made follow paths by their names only where there is a
-// reason.
+// packages that serve other users' files follow paths by their names only with a reason.
 func TestPaths(t *testing.T) {
 	root := filepath.Join("..", "..")
 	found := map[string]int{}

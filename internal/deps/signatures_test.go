@@ -130,8 +130,8 @@ func hidden(o types.Object) (found []string) {
 	return found
 }
 
-// internalTypes returns the names of the internal types that a type is made of.
-// Other named types are looked at where they are declared.
+// internalTypes returns the names of the internal types in a type. Other named types are checked at
+// their declarations.
 func internalTypes(t types.Type, seen map[types.Type]bool) (found []string) {
 	if seen[t] {
 		return nil
