@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// answered is a case of testdata/settings.json: an environment, the files of a home directory, and what the program
-// makes of them.
+// answered is a case of testdata/settings.json: an environment, the files of a home directory, and the settings
+// that the program derives from them.
 type answered struct {
 	Env   map[string]string
 	Files json.RawMessage
@@ -68,7 +68,7 @@ func eachAnswer(t *testing.T, program string, check func(t *testing.T, want func
 	}
 }
 
-// TestHuggingFace: the cache, the token and the switch are those that huggingface_hub finds.
+// TestHuggingFace holds that the cache, the token and the switch equal huggingface_hub's.
 func TestHuggingFace(t *testing.T) {
 	eachAnswer(t, "huggingface", func(t *testing.T, want func(string) string) {
 		cache, err := HuggingFaceCache(os.Getenv)
@@ -85,8 +85,8 @@ func TestHuggingFace(t *testing.T) {
 	})
 }
 
-// TestAWSSettings: the server, the region, the certificates and the key are those that boto3 uses, and what it refuses
-// is an error.
+// TestAWSSettings holds that the server, the region, the certificates and the key equal boto3's, and that settings
+// that boto3 refuses are an error.
 func TestAWSSettings(t *testing.T) {
 	eachAnswer(t, "aws", func(t *testing.T, want func(string) string) {
 		a, err := AWSSettings(os.Getenv)
