@@ -93,7 +93,7 @@ func TestExists(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	holds(t, dir, map[string][]byte{"a": []byte("same"), "b": []byte("mine")})
-	// A complete file that somebody changed afterwards is not complete.
+	// A file that was complete and then changed counts as incomplete.
 	write("b", "MINE")
 	fails(t, dir, []File{same, other}, options(), "with other content")
 	st, err = os.Stat(filepath.Join(dir, "a"))

@@ -256,7 +256,7 @@ func TestClone(t *testing.T) {
 		want   string
 	}{
 		"cloned":   {b, false, 0, ""},
-		"too long": {append(b, 1), false, 1 << 20, ""}, // it grew meanwhile: not taken
+		"too long": {append(b, 1), false, 1 << 20, ""}, // it grew during the export: not taken
 		"changed":  {b, true, 1 << 20, "changed"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 var modTime = time.Date(2024, 2, 29, 12, 0, 0, 123456789, time.UTC)
 
-// options are those of most tests: several workers, and small stretches.
+// options are the options of most tests: several workers, and small stretches.
 func options() Options {
 	return Options{Facts: []Fact{{"model", "/m"}, {"--type", "-"}}, ModTime: modTime, Jobs: 3, stretch: 4096}
 }

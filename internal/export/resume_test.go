@@ -43,8 +43,8 @@ func (s stuck) ReadAt(p []byte, off int64) (int, error) {
 	return s.reader.ReadAt(p, off)
 }
 
-// killed are the files of an export that is killed: small ones, and a large one
-// of which not all comes.
+// killed are the files of an export that is killed: small ones, and a large one that is not
+// complete.
 func killed(from int64) []File {
 	return []File{
 		{Path: "v/small", Data: tensorfs.Bytes("small")},
@@ -121,7 +121,7 @@ func TestKilledThenTampered(t *testing.T) {
 			}
 		})
 	}
-	// Facts that changed meanwhile are refused, and nothing is taken over by force.
+	// A resumed export is refused if the model's facts have changed, also with force.
 	dir := t.TempDir()
 	kill(t, dir)
 	o := options()
@@ -132,7 +132,7 @@ func TestKilledThenTampered(t *testing.T) {
 	if n := resume(t, dir, o); n != killedSize {
 		t.Errorf("%d bytes were read", n)
 	}
-	// So is a large file that began anew after it had been removed.
+	// A large file that was started over after its removal is refused too.
 	dir = t.TempDir()
 	kill(t, dir)
 	if err := os.Remove(partials(t, dir)[0]); err != nil {
