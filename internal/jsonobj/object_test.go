@@ -110,8 +110,8 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// TestManyKeys compares a large object with a map of it: repeated keys, escaped
-// ones, and those that look alike.
+// TestManyKeys compares a large object with a map of it: repeated keys, escaped keys, and keys that
+// look alike.
 func TestManyKeys(t *testing.T) {
 	for _, n := range []int{0, 1, few, few + 1, 100, MaxKeys} {
 		var text strings.Builder
@@ -172,8 +172,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestCost holds that no text costs more than a few times its size, whatever
-// somebody asks for.
+// TestCost holds that no text costs more than a few times its size, for any question about it.
 func TestCost(t *testing.T) {
 	const size = 1 << 20
 	// members returns members with short keys, each another.
