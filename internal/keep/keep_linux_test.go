@@ -64,7 +64,7 @@ func killed(c *Client) {
 	c.life.Close()
 }
 
-// file returns an open file that says text.
+// file returns an open file that contains text.
 func file(t *testing.T, text string) int {
 	t.Helper()
 	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)

@@ -103,7 +103,7 @@ func stranger(t *testing.T, socket string) (heard *log, end func()) {
 	return heard, func() { l.Close() }
 }
 
-// Another user who listens at the socket gets nothing: neither at the start, nor in the place of a keeper that is gone.
+// Another user who listens at the socket gets nothing: neither at the start, nor after the keeper has ended.
 func TestStranger(t *testing.T) {
 	dir := openDir(t)
 	socket := filepath.Join(dir, "s")

@@ -21,7 +21,8 @@ func dial(t *testing.T, socket string) *net.UnixConn {
 	return c
 }
 
-// A client that asks and does not read the answers stops nobody else, gets one answer at most, and is given up.
+// A client that asks without reading the answers blocks no other client, gets one answer at most, and is
+// disconnected.
 func TestStuckClient(t *testing.T) {
 	for _, ask := range []string{`{"op":"list"}`, `{"op":"get","key":"mine"}`, `{`} {
 		t.Run(ask, func(t *testing.T) {
@@ -105,7 +106,7 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
-// Whatever the number of connections, the keeper has a bounded number, and those who serve a mount stay.
+// The keeper accepts a bounded number of connections, and keeps the connections that serve a mount.
 func TestMaxConnections(t *testing.T) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 3*maxClients {
@@ -140,7 +141,7 @@ func TestLateAnswer(t *testing.T) {
 	conn.SetDeadline(time.Now())
 	closed := make(chan bool)
 	go func() {
-		receive(keeper) // and says nothing
+		receive(keeper) // and does not answer
 		keeper.Close()
 		close(closed)
 	}()
