@@ -18,7 +18,7 @@ import (
 
 const someToken = "00112233445566778899aabbccddeeff"
 
-// openLoopback stands for a server that mounts nothing.
+// openLoopback replaces a server that mounts nothing.
 func openLoopback(t *testing.T, port int) *Mount {
 	t.Helper()
 	l, err := Start("", Options{
@@ -71,7 +71,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// A server whose port another one has by now leaves that one's state alone.
+// A server whose port another server has by now leaves the other server's state unchanged.
 func TestStateOfAnother(t *testing.T) {
 	testnfs.StateDir(t)
 	l := openLoopback(t, 4000)
