@@ -2,9 +2,9 @@ package memlimit
 
 import "testing"
 
-// A server of a small model is kept small, and one of many tensors is not collected
-// again and again: before a collection it makes at least half of what it keeps. What is in use for some
-// collections alone, as buffers are, changes nothing.
+// A server of a small model stays small, and a server of many tensors is not collected too often:
+// between collections it allocates at least half of what it keeps. Memory that is in use only for a few
+// collections, such as buffers, changes nothing.
 func TestFollower(t *testing.T) {
 	const mib = 1 << 20
 	for live, want := range map[int64]int64{0: 40 * mib, 10 * mib: 40 * mib, 20 * mib: 50 * mib, 90 * mib: 155 * mib} {
