@@ -209,7 +209,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestTiny: cache and states of many architectures, by the files that are made of their models.
+// TestTiny: cache and states of many architectures, by the GGUF files made from their models.
 func TestTiny(t *testing.T) {
 	made, said := map[string]*Header{}, 0
 	rows := tsv(t, "tiny.tsv")

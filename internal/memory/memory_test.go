@@ -17,7 +17,7 @@ type numbers []any
 func (n numbers) Len() int              { return len(n) }
 func (n numbers) Values() iter.Seq[any] { return slices.Values(n) }
 
-// small is a header of two layers, with other keys in place of its own.
+// small is a header of two layers with some keys replaced.
 func small(architecture string, other map[string]any) *Header {
 	keys := map[string]any{
 		"block_count": uint32(2), "context_length": uint32(4096), "embedding_length": uint32(256), "feed_forward_length": uint32(512),
@@ -66,7 +66,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestUnknown: an architecture of which nothing is known has a cache by its keys, and says so.
+// TestUnknown: an unknown architecture has a cache by its keys, and a note.
 func TestUnknown(t *testing.T) {
 	n, err := Of(small("unheard", nil), Options{Context: 512})
 	if err != nil {
@@ -283,7 +283,7 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// TestGraphs: a list has no views that nobody reads, which would keep their place for good.
+// TestGraphs: a list has no views without a reader, which would never be freed.
 func TestGraphs(t *testing.T) {
 	for name, h := range headers(t) {
 		m, err := modelOf(h)
