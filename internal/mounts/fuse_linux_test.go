@@ -62,7 +62,7 @@ func TestAdviceIsTheEnd(t *testing.T) {
 	}
 }
 
-// TestDeviceAdvice: loading the module is advised only where that can help.
+// TestDeviceAdvice: the advice to load the module is given only if it can help.
 func TestDeviceAdvice(t *testing.T) {
 	for _, c := range []struct {
 		err               error
