@@ -17,7 +17,7 @@ import (
 
 const someToken = "00112233445566778899aabbccddeeff"
 
-// serve stands for a server at a port.
+// serve replaces a server at a port.
 func serve(t *testing.T, port int) {
 	t.Helper()
 	s := State{PID: os.Getpid(), Model: "/models/a.gguf", Port: port, Token: someToken, Key: make([]byte, KeyBytes)}
@@ -57,7 +57,7 @@ func TestAskWithoutSocket(t *testing.T) {
 	}
 }
 
-// What somebody else could change is no place for a state: the next one is taken.
+// A directory that another user could change is not used for the state: the next one is taken.
 func TestStatePlaces(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"open to others": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755)) },
@@ -90,7 +90,7 @@ func TestStatePlaces(t *testing.T) {
 	}
 }
 
-// A server that takes no notice hangs, and one that ends meanwhile is gone.
+// A server that does not react hangs; a server that ends while it is asked counts as ended.
 func TestAskHung(t *testing.T) {
 	dir := testnfs.StateDir(t)
 	if err := os.Mkdir(dir, 0o700); err != nil {
