@@ -68,7 +68,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestEachPanic: a call that panics ends the others and is an error.
+// TestEachPanic: a panic in one call ends all calls and becomes an error.
 func TestEachPanic(t *testing.T) {
 	err := Each(t.Context(), 4, 100, func(ctx context.Context, i int) error {
 		if i == 3 {
