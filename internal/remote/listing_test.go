@@ -31,7 +31,7 @@ func names(t *testing.T, list ...string) (*Listing, error) {
 	return NewListing("x:y", items, nil, nil)
 }
 
-// What a server calls files is refused where it is not the name of one.
+// A listed name that cannot be a file's name is refused.
 func TestNames(t *testing.T) {
 	for _, bad := range [][]string{
 		{""}, {"."}, {".."}, {"../x"}, {"a/../../x"}, {"a/../x"}, {"/x"}, {"a//b"}, {"a/"}, {"./a"}, {`a\b`}, {"a\x00"}, {"a/.."}, {"\xff"},
@@ -76,8 +76,8 @@ func TestDeepNames(t *testing.T) {
 	})
 }
 
-// FuzzListing makes listings of any names, one a line: those that are taken are
-// bounded, lead only downwards, and are found again in their directories.
+// FuzzListing makes listings of any names, one per line. Accepted listings are bounded, lead only
+// downwards, and each file is found in its directory.
 func FuzzListing(f *testing.F) {
 	for _, s := range []string{"a\nb/c", "a\na/b", "a\na-b\na/b", "../x", "a//b", long(maxName, 2), long(maxName+1, 2), long(200, maxParts) + "\nd", long(200, maxParts+1), strings.Repeat("a/", 5000) + "m", "a\\b", "\xff"} {
 		f.Add(s)
@@ -123,7 +123,7 @@ func TestChoose(t *testing.T) {
 		{"mmproj-x.gguf imatrix.gguf sub/x.gguf", "sub/x.gguf"},
 		{"mmproj-x.gguf", "mmproj-x.gguf"},
 		{"README.md", "."},
-		{"a-00003-of-00002.gguf", "a-00003-of-00002.gguf"}, // says nothing that can be
+		{"a-00003-of-00002.gguf", "a-00003-of-00002.gguf"}, // its number is impossible
 		{"a.gguf b.gguf", "x:y: it holds 2 models: a.gguf, b.gguf; name one of them"},
 		{"a.gguf b.gguf c.gguf d.gguf e.gguf f.gguf g.gguf h.gguf i.gguf", "x:y: it holds 9 models: a.gguf, b.gguf, c.gguf, d.gguf, e.gguf, f.gguf, g.gguf, h.gguf, ...; name one of them"},
 	} {
