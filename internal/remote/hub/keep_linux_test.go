@@ -144,7 +144,7 @@ func TestKeepWrong(t *testing.T) {
 		t.Error("a ref names what is not there:", names)
 	}
 	h.Break(nil)
-	there := slices.Repeat([]byte{'x'}, len(keptFiles["model.safetensors"])) // somebody else's, of the right size
+	there := slices.Repeat([]byte{'x'}, len(keptFiles["model.safetensors"])) // made by another program, with the right size
 	if err := os.WriteFile(blob, there, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +169,7 @@ func TestKeepWrong(t *testing.T) {
 	checkSnapshot(t, dir, "acme/tiny", commit, keptFiles)
 }
 
-// Whoever makes a blob has the lock that huggingface_hub takes; many at once make one
-// snapshot.
+// Every maker of a blob takes huggingface_hub's lock; many concurrent makers make one snapshot.
 func TestKeepLocks(t *testing.T) {
 	h := testhub.NewHub(t)
 	commit := h.Commit("acme/tiny", keptFiles)
@@ -210,8 +209,8 @@ func TestKeepLocks(t *testing.T) {
 	checkSnapshot(t, dir, "acme/tiny", commit, keptFiles)
 }
 
-// On another file system the files are copied; where there is no room nothing has a name
-// that is not all there.
+// On another file system the files are copied; without enough room, no incomplete file gets its
+// name.
 func TestKeepElsewhere(t *testing.T) {
 	h := testhub.NewHub(t)
 	commit := h.Commit("acme/tiny", keptFiles)

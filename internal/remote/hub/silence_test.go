@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 )
 
-// options are those of who asks a Hub, and has nothing else in the environment.
+// options are the options for a Hub, with nothing else in the environment.
 func options(h *testhub.Hub) Options {
 	return Options{Env: func(name string) string { return map[string]string{"HF_ENDPOINT": h.URL}[name] }}
 }
