@@ -18,8 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testremote"
 )
 
-// oras pushes the files of a model with the program that people use, and returns how
-// it is called.
+// oras pushes the files of a model with the program oras, and returns the artifact's name.
 func oras(t *testing.T, registry string, m testremote.Model) (repository string) {
 	t.Helper()
 	program := testremote.Program(t, "oras")
@@ -99,7 +98,7 @@ type counter struct {
 func newCounter(t *testing.T, host string) *counter {
 	c := &counter{}
 	to := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: host})
-	to.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {} // of those that hang up
+	to.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {} // of connections that are closed
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
 			c.mu.Lock()
@@ -141,7 +140,7 @@ func TestMirror(t *testing.T) {
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			if m.Name == "split" {
-				node(t) // nobody has brought it in
+				node(t) // it has not been fetched
 			} else {
 				run(t, t.TempDir(), program, "pull", "--plain-http", "--no-tty", name+":v1")
 			}
