@@ -46,7 +46,7 @@ func FuzzName(f *testing.F) {
 		}
 		u, err := url.Parse(r.address + "/manifests/" + n.Tag)
 		if err != nil {
-			return // a host with a port that is no number; net/http refuses it too
+			return // a host with a port that is not a number; net/http refuses it too
 		}
 		if u.Host != n.Host || u.User != nil || u.RawQuery != "" || u.Path != "/v2/"+n.Namespace+"/"+n.Model+"/manifests/"+n.Tag {
 			t.Errorf("%q is at %v", name, u)

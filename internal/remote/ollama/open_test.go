@@ -84,7 +84,7 @@ func TestOpen(t *testing.T) {
 		if _, err := testremote.Read(l, blob); err != nil || r.Count("sha256") > 0 {
 			t.Errorf("a blob of another model was asked for again: %v", err)
 		}
-		// Offline the manifest is that of the last time.
+		// Offline the last manifest is used.
 		r.Reset()
 		m.o.Offline = "--offline"
 		if l, file, err = m.open(r.Host() + "/library/tiny"); err != nil {
