@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// One file has one identity, whoever signed its address; another has another.
+// One file has one identity, whatever signature its address has; another file has another identity.
 func TestSame(t *testing.T) {
 	same := func(s string) string {
 		a, err := parse(s)
