@@ -142,8 +142,7 @@ func TestCredentialsGiven(t *testing.T) {
 	}
 }
 
-// Credentials that the server does not take any more are read again: others may have
-// been written meanwhile.
+// Credentials that the server refuses are read again, because new ones may have been written.
 func TestCredentialsChange(t *testing.T) {
 	s := newFake(t)
 	s.put("m.bin", make([]byte, 20<<20))
@@ -168,9 +167,9 @@ func TestCredentialsChange(t *testing.T) {
 	}
 }
 
-// A session that ends amid a read, which AWS says with 400, goes on with the next one;
-// the credentials are looked up once for that. Where they stay those that have ended,
-// the reader is told so, and not kept waiting.
+// A session that ends during a read, which AWS reports with 400, continues with the next session,
+// after one lookup of credentials. If the lookup returns the expired credentials, the read fails
+// immediately.
 func TestCredentialsExpire(t *testing.T) {
 	s := newFake(t)
 	s.put("m.bin", make([]byte, 20<<20))
@@ -215,8 +214,8 @@ func TestCredentialsExpire(t *testing.T) {
 			s.mu.Unlock()
 		}
 	}
-	// Of many ranges that are refused at the same time, one has them looked up: the
-	// giver's next session is another.
+	// If many ranges are refused concurrently, only one looks up credentials: the giver's next
+	// session would be another.
 	const parts = 5
 	s.put("large.bin", make([]byte, parts*8<<20))
 	d, _ := opened(t, "s3://models/large.bin", options(t))
@@ -262,8 +261,8 @@ func TestCredentialsExpire(t *testing.T) {
 	}
 }
 
-// Nobody is asked for credentials before somebody must be, nor after it is known
-// that there are none.
+// Credentials are requested only when a server needs them, and not again once it is known that
+// there are none.
 func TestNoCredentials(t *testing.T) {
 	var asked atomic.Int64
 	g := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

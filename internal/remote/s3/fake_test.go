@@ -200,7 +200,7 @@ func (s *fake) authorized(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// signature is what AWS's documentation says of Signature Version 4.
+// signature computes Signature Version 4 by AWS's documentation.
 func (s *fake) signature(r *http.Request, signed string, scope []string, at time.Time) string {
 	var query []string
 	for name, values := range r.URL.Query() {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestProfile: a profile alone names the server, its region, its certificates and the key, as for MinIO, Ceph and others.
+// TestProfile: a profile is enough to name the server, its region, its certificates and the key, as for MinIO, Ceph and
+// others.
 func TestProfile(t *testing.T) {
 	s := newFake(t)
 	s.region = "RegionOne"

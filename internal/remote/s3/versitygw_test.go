@@ -54,8 +54,8 @@ func upload(t *testing.T, server, key string, data []byte) {
 	}
 }
 
-// Row 21 against a real server: signed; wrong secret; anonymous where that
-// is not allowed; overwritten; a prefix with index and shards is one model.
+// Row 21 against a real server: signed; wrong secret; anonymous without permission; overwritten; a
+// prefix with index and shards is one model.
 func TestVersitygw(t *testing.T) {
 	server := gateway(t)
 	for _, m := range testremote.Models(t, testdata) {
