@@ -229,7 +229,7 @@ func many() (list []Tensor) {
 	return list
 }
 
-// seen is what Chromium says of a page: see scripts/browser.
+// seen is Chromium's description of a page: see scripts/browser.
 type seen struct {
 	Requests, Problems, Findings, Tabs      []string
 	Title, Clicked, Right, Down, Background string
