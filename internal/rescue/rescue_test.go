@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTo: a panic is one line that says where it was; an error without one stays.
+// TestTo: a panic becomes one line with its place; an error without a panic stays.
 func TestTo(t *testing.T) {
 	var none *struct{ n int }
 	for what, fn := range map[string]func() error{
