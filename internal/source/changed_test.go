@@ -47,12 +47,12 @@ func both(s *MappedSection) (read, slices error) {
 	return read, slices
 }
 
-// TestNoticed changes a file in ways that must be noticed, also where its mtime is
-// as before or says nothing.
+// TestNoticed changes a file in ways that must be noticed, also if its mtime is unchanged or
+// meaningless.
 func TestNoticed(t *testing.T) {
 	for name, x := range map[string]struct {
 		change  func(path string) error
-		touched bool   // mtime says nothing
+		touched bool   // mtime is set back
 		quiet   bool   // only the kernel's queue tells
 		why     string // it is told; "" for any
 	}{

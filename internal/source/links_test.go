@@ -54,7 +54,7 @@ func TestLinks(t *testing.T) {
 	for _, x := range []struct {
 		named string // by the user
 		file  string // in its directory; "" for named itself
-		want  string // its content; "" where it is refused
+		want  string // its content; "" if it is refused
 	}{
 		{"m", "file", "in"}, {"m", "sub/file", "in"}, {"m", "relative", "in"}, {"m", "absolute", "in"}, {"m", "chain", "in"}, {"m", "back", "in"}, {"m", "dir/file", "in"},
 		{"m", "out", ""}, {"m", "out-absolute", ""}, {"m", "out-chain", ""}, {"m", "out-dir/secret", ""}, {"m", "out-far", ""}, {"m", "sub/far", ""},
@@ -117,9 +117,9 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestSwapped opens a name that somebody else changes all the time, between a
-// file, a link out of the directory and a FIFO with a writer. It is the file or
-// it is refused; nothing waits, and what is outside is not read.
+// TestSwapped opens a name that another process replaces all the time, by a file, a link out of the
+// directory and a FIFO with a writer. The file is opened or refused; nothing waits, and nothing
+// outside is read.
 func TestSwapped(t *testing.T) {
 	dir := tree(t, map[string]string{"secret": "secret", "m/x": "in", "spare/file": "in", "spare/link": "->../secret", "spare/absolute": "->DIR/secret"})
 	at := func(name string) string { return filepath.Join(dir, name) }

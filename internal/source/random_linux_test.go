@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onDisk makes a file of n bytes of which no page is in memory.
+// onDisk makes a file of n bytes without a page in memory.
 func onDisk(t *testing.T, n int) (path string, content []byte) {
 	t.Helper()
 	path, content = write(t, n)
@@ -29,8 +29,8 @@ func onDisk(t *testing.T, n int) (path string, content []byte) {
 	return path, content
 }
 
-// readers are the ways to read bytes of Data: by system calls, from the mapping where
-// they are in memory, and as conversions do.
+// readers are the ways to read bytes of Data: by system calls, from the mapping if they are in
+// memory, and as conversions do.
 var readers = map[string]func(d tensorfs.Data, off, n int64) ([]byte, error){
 	"ReadAt": func(d tensorfs.Data, off, n int64) ([]byte, error) {
 		b := make([]byte, n)

@@ -26,8 +26,8 @@ func resident(t *testing.T, mem []byte) (n int) {
 	return n
 }
 
-// TestViewPopulates holds that a long view has its pages in memory before anybody
-// touches them, and not those of the whole file before it.
+// TestViewPopulates holds that the pages of a long view are in memory before they are touched, and
+// not the pages of the file before it.
 func TestViewPopulates(t *testing.T) {
 	const size, off = 64 << 20, 48<<20 + 4321
 	page := int64(os.Getpagesize())

@@ -44,21 +44,21 @@ func TestStrangersLinks(t *testing.T) {
 	}
 	public := "public"
 	for up := dir; up != "/"; up = filepath.Dir(up) {
-		if st, err := os.Stat(up); err != nil || st.Mode()&1 == 0 { // TMPDIR may be root's alone
+		if st, err := os.Stat(up); err != nil || st.Mode()&1 == 0 { // TMPDIR may be readable only by root
 			public = ""
 		}
 	}
 	for _, x := range []struct {
 		named string
 		file  string // in its directory; "" for named itself
-		want  string // "" where it is refused
+		want  string // "" if it is refused
 	}{
 		{"eve/plain", "", "plain"}, {"eve/x", "m", "plain"}, {"secret/m", "", "secret"},
 		{"eve/secret", "", ""}, {"eve/private", "", ""}, {"eve/roots", "", ""}, {"eve/bobs", "", ""}, {"eve/chain", "", ""}, {"eve/up", "", ""},
 		{"eve/public", "", public}, {"eve/hers", "", "hers"},
 		{"eve/dir", "m", ""}, {"eve/dir/m", "", ""}, {"eve/middle/l/m", "", ""}, {"eve/pdir", "m", ""},
 		{"eve/pubdir", "m", public}, {"eve/pubdir", "secret", ""}, {"eve/pubdir/secret", "", ""}, {"eve/herdir", "m", "hers"}, {"eve/herdir", "secret", ""},
-		{"eve/bylink", "", ""}, // bob may not read what is hers alone
+		{"eve/bylink", "", ""}, // bob may not read her private file
 		{"root/secret", "", "secret"}, {"root/dir", "m", "secret"}, {"root/viaeve", "", ""}, {"root/tohers", "", "hers"},
 		{"eve/m-1-of-2", "", "hers"}, {"eve/m-1-of-2", "m-2-of-2", ""},
 		{"hub/models--o--n/snapshots/c", "m", "hers"}, {"hub/models--o--n/snapshots/c/m", "", "hers"},

@@ -23,15 +23,15 @@ func needWatch(t *testing.T, f *Mapped) {
 	}
 }
 
-// TestUnwatched has files of which nothing but their times says whether they
-// changed, because no inotify instance is left: any move of them is a change.
+// TestUnwatched has files whose changes show only in their times, because no inotify instance is
+// left: any difference counts as a change.
 func TestUnwatched(t *testing.T) {
 	if !testwatch.Without(t) {
 		return
 	}
 	for name, x := range map[string]struct {
 		change  func(path string) error
-		touched bool // mtime says nothing
+		touched bool // mtime is set back
 		want    error
 	}{
 		"left alone":                  {func(string) error { return nil }, false, nil},
