@@ -22,7 +22,7 @@ func allowed(t *testing.T, pieces int64) *Pool {
 	return p
 }
 
-// giveBack has the pool give its memory back as if nobody had read for a while.
+// giveBack makes the pool release its memory, as it does after a while without reads.
 func giveBack(t *testing.T, p *Pool) {
 	t.Helper()
 	p.mu.Lock()
@@ -100,7 +100,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// Readers of one piece share it, and what somebody waits for is not taken from him.
+// Readers of one piece share it, and a piece that a reader waits for is not taken from it.
 func TestShared(t *testing.T) {
 	p := allowed(t, 6)
 	want := make([]byte, 20*Size)
