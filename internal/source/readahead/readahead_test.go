@@ -150,8 +150,8 @@ func TestEarlierSection(t *testing.T) {
 	}
 }
 
-// A reader that goes from section to section has more asked for after the end of
-// each, and never more than it read before: one who stays in the first, nothing.
+// For a reader that goes from section to section, more is requested after the end of each section,
+// and never more than it has read so far. For a reader that stays in the first section, nothing is.
 func TestOnward(t *testing.T) {
 	const size, sections = 8 * mib, 12
 	tr := Tracker{Window: 64 * mib, Piece: piece, Onward: true}
