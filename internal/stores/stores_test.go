@@ -220,10 +220,11 @@ func TestLeftLink(t *testing.T) {
 	}
 }
 
-// nobody is another user.
+// nobody is the uid of another user.
 const nobody = 65534
 
-// Root makes everything in a store the store's owner's, and no link of a file of somebody else.
+// Root gives everything in a store to the store's owner, and follows no link of another user's
+// file.
 func TestOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may give files away")
@@ -273,7 +274,7 @@ func TestBlobsElsewhere(t *testing.T) {
 	}
 }
 
-// Only one writes a model at a time, and whoever comes after it finds no lock.
+// Only one process writes a model at a time, and the next one finds no lock.
 func TestStageBusy(t *testing.T) {
 	at, err := opendir.Make(filepath.Join(t.TempDir(), "a"), dirMode, true)
 	if err != nil {
