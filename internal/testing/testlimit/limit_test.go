@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// recorder stands in for a test that may fail.
+// recorder replaces a test that may fail.
 type recorder struct {
 	testing.TB
 	said []string
