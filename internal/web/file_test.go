@@ -34,7 +34,7 @@ func TestSection(t *testing.T) {
 	datatest.Check(t, d, want)
 }
 
-// Row 6: each cell comes once, whoever reads it and in whatever order.
+// Row 6: each cell is fetched once, for any number of readers in any order.
 func TestOnce(t *testing.T) {
 	s := newServer(t, 40*mib)
 	f, _ := testFile(t, s, Options{})

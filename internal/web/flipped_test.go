@@ -33,9 +33,9 @@ func flipBits(t *testing.T, dir string) (flipped int64) {
 	return flipped
 }
 
-// What the disk changed of a file is asked for again, part by part, and where nobody may
-// be asked reading it is an error that says so. All else is as it was: mapped, where all of
-// the file is there.
+// Bytes that the disk changed are fetched again, part by part; if no server may be asked, reading
+// them is an error that explains this. All other bytes stay as they were: mapped, if the file is
+// complete.
 func TestFlipped(t *testing.T) {
 	s := newServer(t, 9*mib+77)
 	dir := t.TempDir() + "/cache"
@@ -99,7 +99,7 @@ func TestFlipped(t *testing.T) {
 	flipBits(t, dir)
 	s.sent.Store(0)
 	f, store = open()
-	if err := f.Verify(t.Context(), nil); err != nil { // finds it before anybody reads
+	if err := f.Verify(t.Context(), nil); err != nil { // finds it before any read
 		t.Error(err)
 	}
 	if sent := s.sent.Load(); sent != flipped*cache.CellSize || f.Absent() > 0 {

@@ -154,7 +154,7 @@ func FuzzAnswer(f *testing.F) {
 				resp.Header = http.Header{"Content-Range": {fmt.Sprintf("bytes %d-%d/%d", first, last, int64(size))}}
 				resp.Body = io.NopCloser(io.NewSectionReader(bytes.NewReader(whole), first, last-first+1))
 				return resp
-			case body == nil: // as it says, of the file
+			case body == nil: // as its header declares, from the file
 				from, to, _, ok := ContentRange(span)
 				if !ok || status == http.StatusOK {
 					from, to = 0, size-1

@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/datatest"
 )
 
-// A member of an archive is a file of its own: its bytes, its places, and headers
-// that are read as those of a file are, however far behind they begin.
+// A member of an archive is a file of its own: its bytes, its offsets, and headers that are read
+// like a file's, at any offset in the archive.
 func TestPart(t *testing.T) {
 	s := newServer(t, 100*mib)
 	f, _ := testFile(t, s, Options{})

@@ -106,8 +106,8 @@ func TestResolvedInside(t *testing.T) {
 	}
 }
 
-// Of a server that redirects nowhere the first answer is used, whether it has ranges or not, also
-// where it breaks off, and an error is that of Check.
+// If a server does not redirect, its first answer is used, with or without ranges, also if it
+// breaks off; an error is Check's error.
 func TestResolvedHere(t *testing.T) {
 	s := newServer(t, mib)
 	c := NewClient(Options{Public: inside})

@@ -71,8 +71,8 @@ func TestCredentialsStay(t *testing.T) {
 	}
 }
 
-// Row 15: redirects that are not followed, and the one line that says so. Nobody is
-// asked at an address of this machine's.
+// Row 15: redirects that are not followed, and the one line that explains it. No request goes to an
+// address of this machine.
 func TestRedirects(t *testing.T) {
 	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("it was asked") }))
 	defer inner.Close()

@@ -22,11 +22,11 @@ type server struct {
 	etag atomic.Value // string
 	sent atomic.Int64 // bytes of bodies
 	now  atomic.Int64 // requests under way
-	most atomic.Int64 // at the same time
+	most atomic.Int64 // concurrent requests
 
 	mu   sync.Mutex
 	asks []string // ranges
-	// fault answers request i itself, and says so, or leaves it to the server.
+	// fault answers request i itself and returns true, or leaves it to the server.
 	fault func(i int, w http.ResponseWriter, r *http.Request) bool
 }
 

@@ -61,7 +61,7 @@ func (n *noNetwork) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &net.DNSError{Err: "network is unreachable", Name: "hub.test", IsTemporary: true}
 }
 
-// Without a network a small request says so soon.
+// Without a network a small request fails soon.
 func TestNoNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &noNetwork{}
@@ -76,7 +76,7 @@ func TestNoNetwork(t *testing.T) {
 	})
 }
 
-// Which errors say that nobody answered.
+// Which errors mean that no server answered.
 func TestUnanswered(t *testing.T) {
 	u, _ := url.Parse("https://hub.test/x")
 	for err, want := range map[error]bool{

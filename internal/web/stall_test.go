@@ -17,14 +17,14 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cache"
 )
 
-// paper is a server without a network, for tests whose time is not real: a clock
-// there stands still while anybody has something to do.
+// paper is a server without a network, for tests with simulated time: the clock stops while any
+// goroutine can run.
 type paper struct {
 	size int64
 	mu   sync.Mutex
 	asks []time.Time
-	// answer says what request i gets: how many bytes, and how long each takes. The
-	// rest never comes. An answer without bytes has the status and the header.
+	// answer describes the reply to request i: how many bytes, and how long each takes. The rest
+	// never arrives. An answer without bytes has the status and the header.
 	answer func(i int) (bytes int64, each time.Duration, status int, h http.Header)
 }
 
@@ -183,8 +183,8 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// Row 10: a server that says how long to wait is not asked before, and one that is
-// only busy is asked soon.
+// Row 10: a server that states how long to wait is not asked earlier, and a server that is only
+// busy is asked soon.
 func TestWaits(t *testing.T) {
 	told := func(name, value string) http.Header {
 		h := http.Header{}
@@ -239,8 +239,7 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// A small answer that stops midway is asked for again, and in the end an error that
-// says so.
+// A small answer that stops midway is requested again, and finally gives an error that explains it.
 func TestDoStalls(t *testing.T) {
 	for stops, ok := range map[int]bool{0: true, 1: true, 10: false} {
 		synctest.Test(t, func(t *testing.T) {

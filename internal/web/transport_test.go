@@ -57,7 +57,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// Where redirects are answers, nobody follows them.
+// If redirects are the answer, they are not followed.
 func TestWithoutRedirects(t *testing.T) {
 	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Region", "there")
