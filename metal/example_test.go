@@ -29,8 +29,7 @@ func sampleMount() (dir string, remove func()) {
 	return mount, func() { os.RemoveAll(top) }
 }
 
-// A tensor of a mounted model becomes a buffer without a copy, of the GPU's where
-// there is one.
+// A tensor of a mounted model becomes a buffer without a copy, on the GPU if there is one.
 func Example() {
 	mount, remove := sampleMount()
 	defer remove()

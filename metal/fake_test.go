@@ -17,12 +17,12 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
-// fakeTree is a tree of one view whose tensors are converted when they are read,
-// but for those that a file holds.
+// fakeTree is a tree of one view whose tensors are converted when they are read, except tensors
+// that a file stores unchanged.
 type fakeTree struct {
 	t       *testing.T
 	tensors map[string][]byte
-	files   map[string]*fakeFile // of tensors, each with its bytes alone
+	files   map[string]*fakeFile // of tensors, each with only its own bytes
 	fail    func(name string, off int64) error
 
 	mu     sync.Mutex

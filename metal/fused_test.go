@@ -66,8 +66,8 @@ func TestFused(t *testing.T) {
 	}
 }
 
-// parts are the tensors of which the one of that name is made, where a view has all
-// of them and not the one itself.
+// parts are the tensors that a joined tensor is made of, if a view has all of them but not the
+// joined one.
 func parts(l *Loader, view, name string) ([]string, bool) {
 	names, dim := views.JoinedParts(name)
 	if dim != 0 || l.Has(view, name) || len(names) < 2 {

@@ -71,7 +71,7 @@ func (t *tree) refs(of ...string) (refs []Ref) {
 	return refs
 }
 
-// extents are those of a tensor.
+// extents are a tensor's extents.
 func (t *tree) extents(tb testing.TB, ref Ref) []extent {
 	tb.Helper()
 	x, err := t.Tensor(ref)
@@ -224,7 +224,7 @@ func TestCacheGrows(t *testing.T) {
 	}
 }
 
-// TestCacheDamaged serves nothing that is not as it was written, and writes it anew.
+// TestCacheDamaged uses no damaged entry, and writes it again.
 func TestCacheDamaged(t *testing.T) {
 	want := build(t, bf16Model)
 	write := func(path string, off int64) error {
@@ -364,8 +364,8 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestImage opens a model in the place of another one that had the same size, inode
-// and mtime, as files of images that are made reproducibly have.
+// TestImage opens a model at the path of an earlier one with the same size, inode and mtime, as
+// reproducibly made images have.
 func TestImage(t *testing.T) {
 	o := options(t)
 	path := copyModel(t, bf16Model)
@@ -507,7 +507,7 @@ func TestCacheCase(t *testing.T) {
 	}
 }
 
-// TestCacheFails goes on without a cache, and says so once.
+// TestCacheFails continues without a cache, after one warning.
 func TestCacheFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	open := t.TempDir()
@@ -550,8 +550,7 @@ func TestCacheFails(t *testing.T) {
 	}
 }
 
-// TestCacheLimit keeps what there is room for, in the place of models that were not
-// used for longer.
+// TestCacheLimit keeps entries up to the limit, and removes models that were unused for longer.
 func TestCacheLimit(t *testing.T) {
 	o := options(t)
 	old := countingTree(t, q4Model, o)

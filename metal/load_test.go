@@ -18,7 +18,7 @@ import (
 
 const maxPiece = 4 << 20
 
-// newLoader returns a loader of a tree of one's own.
+// newLoader returns a loader of a tree of its own.
 func newLoader(t *testing.T, tree metal.Shelf, opts metal.Options) *metal.Loader {
 	t.Helper()
 	l, err := metal.NewOf(tree, opts)
@@ -99,7 +99,7 @@ func TestLoad(t *testing.T) {
 	if _, ok := set.Buffer(metal.Ref{View: "f16", Name: "z"}); ok {
 		t.Error("the set has a tensor that nobody asked for")
 	}
-	// What is there is used again, by other sets and by those who want one tensor.
+	// Loaded buffers are used again, by other sets and by readers of one tensor.
 	if plan, err := l.Plan(refs); err != nil || plan.Windows != nil || plan.Arenas != nil || plan.Need != 0 || plan.Memory != 0 {
 		t.Errorf("%+v, %v", plan, err)
 	}
@@ -226,7 +226,7 @@ func TestLoadRefuses(t *testing.T) {
 		name string
 		opts metal.Options
 		host testhost.Options
-		refs []metal.Ref // nil for all
+		refs []metal.Ref // all if nil
 		want []string    // none for success
 	}{
 		{name: "enough", opts: metal.Options{MaxMemory: 2*n + 512}},

@@ -158,8 +158,8 @@ func TestTensorBytes(t *testing.T) {
 	}
 }
 
-// A tensor that stands alone at a legal offset of the model's file is mapped from
-// there; others come from their mounted file. A set has one buffer of a file.
+// A tensor at a legal offset of the model's file is mapped from this file; other tensors come from
+// their mounted files. A set has one buffer per file.
 func TestTensorsShareOneMapping(t *testing.T) {
 	tree := testtree.Sample()
 	host := testhost.New(t, testhost.Options{})
@@ -350,7 +350,7 @@ func TestLifetimes(t *testing.T) {
 		if err := x.Release(); err != nil {
 			t.Error(err)
 		}
-		// Nobody loses a buffer by another's second release.
+		// A second release of one buffer does not take another user's buffer away.
 		if err := x.Release(); err == nil || !strings.Contains(err.Error(), "f16/token_embedding.weight: it was released before") {
 			t.Errorf("one release too many: %v", err)
 		}
@@ -410,8 +410,8 @@ func (b slowBuffer) Release() error {
 	return b.DeviceBuffer.Release()
 }
 
-// TestCloseWaitsForReleases holds that Close, which nobody's buffer forbids any more, waits
-// for one that another thread is still giving back to the device.
+// TestCloseWaitsForReleases holds that Close, once no buffer is in use, still waits for a buffer
+// that another thread is returning to the device.
 func TestCloseWaitsForReleases(t *testing.T) {
 	tree := testtree.Sample()
 	var l *metal.Loader
@@ -453,8 +453,8 @@ func TestCloseNamesFew(t *testing.T) {
 	}
 }
 
-// A file that shrinks under its mapping gives errors to those who read by View
-// and ReadAt, and later loads see that it is not what index.json says.
+// A file that shrinks under its mapping gives errors from View and ReadAt, and later loads notice
+// that it does not match index.json.
 func TestLostBytes(t *testing.T) {
 	l, mount, _ := openTree(t, testtree.Sample(), metal.Options{})
 	b := get(t, l, "f16", "token_embedding.weight")

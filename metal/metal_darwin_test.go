@@ -29,8 +29,7 @@ func newMetal(t *testing.T) *Metal {
 	return m
 }
 
-// DefaultDevice is the GPU or an error that says that there is none, and never
-// plain memory.
+// DefaultDevice is the GPU, or an error that there is none, and never plain memory.
 func TestMetalDefaultDevice(t *testing.T) {
 	d, err := DefaultDevice()
 	if err != nil {
@@ -100,8 +99,8 @@ func TestMetalChosen(t *testing.T) {
 	}
 }
 
-// Fresh memory is zeroed although nobody here clears it, also where earlier buffers
-// were full of something else, whether Metal tracks hazards or not.
+// Fresh memory is zeroed although this code does not clear it, also if earlier buffers had other
+// contents, with and without Metal's hazard tracking.
 func TestMetalAllocIsClear(t *testing.T) {
 	newMetal(t).Close()
 	for _, track := range []bool{false, true} {

@@ -66,8 +66,8 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestInfo compares what a loader says with index.json, config.json and
-// metadata.json of the same model.
+// TestInfo compares a loader's Info with index.json, config.json and metadata.json of the same
+// model.
 func TestInfo(t *testing.T) {
 	for _, model := range golden(t) {
 		l := load(t, model, options(t))
@@ -119,8 +119,8 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestConfig holds that Config has a field for each name that config.json can
-// have, and no others, and decodes those of all golden models.
+// TestConfig holds that Config has a field for each name that config.json can have, and no others,
+// and decodes config.json of all golden models.
 func TestConfig(t *testing.T) {
 	kinds := map[reflect.Type]string{
 		reflect.TypeFor[int64](): "integer", reflect.TypeFor[float64](): "number", reflect.TypeFor[string](): "string", reflect.TypeFor[bool](): "boolean",
@@ -168,7 +168,7 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// TestAbsent says why a tensor is not there.
+// TestAbsent holds the reason for an absent tensor.
 func TestAbsent(t *testing.T) {
 	o := options(t)
 	o.Views = []string{"packed", "fused"}
@@ -233,8 +233,8 @@ func TestTreeIsAsItWasMade(t *testing.T) {
 	}
 }
 
-// TestHostile opens what is no model: it is an error, and a model that can be opened
-// can be loaded or says why not.
+// TestHostile opens malformed models: each is an error, or it can be opened, and then it can be
+// loaded or an error explains why not.
 func TestHostile(t *testing.T) {
 	n := 0
 	for _, dir := range []string{"hostile-gguf", "hostile-safetensors", "hostile-manifests"} {

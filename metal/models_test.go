@@ -98,8 +98,7 @@ func all(l *Loader, of ...string) (refs []Ref) {
 	return refs
 }
 
-// listed are the tensors that the index.json of a directory has, of which the files are
-// there.
+// listed are the tensors in a directory's index.json whose files exist.
 func listed(t testing.TB, dir string) (refs []Ref) {
 	t.Helper()
 	var index struct {

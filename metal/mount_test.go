@@ -112,8 +112,8 @@ var embedding = [2]int64{2048, 2048}
 // numberAt is element i of it, exact as BF16 and as half.
 func numberAt(i int) float32 { return float32(i%251) - 125 }
 
-// writeModel writes a safetensors file with a BF16 embedding, which f16/ must
-// convert, and an F16 norm, which stands there as it is.
+// writeModel writes a safetensors file with a BF16 embedding, which f16/ must convert, and an F16
+// norm, which f16/ has unchanged.
 func writeModel(t *testing.T) (path string, norm []byte) {
 	t.Helper()
 	n := int(embedding[0] * embedding[1])
@@ -218,8 +218,8 @@ func TestMountedBytes(t *testing.T) {
 	}
 }
 
-// hold is the other process: it maps the embedding, touches every page, says
-// where it is, and keeps it until its input ends.
+// hold is the other process: it maps the embedding, touches every page, prints its address, and
+// keeps it until its input ends.
 func hold(mount string) error {
 	device, err := metal.NewHost(metal.HostOptions{})
 	if err != nil {
@@ -352,7 +352,7 @@ func TestMountedReadsPastThePageCache(t *testing.T) {
 	}
 }
 
-// A mounted tree says of itself what its index.json says, which is then not read.
+// A mounted tree describes itself in its attributes as in index.json, which is then not read.
 func TestMountedSaysWhatItIs(t *testing.T) {
 	model, _ := writeModel(t)
 	mount, _ := server(t, model)

@@ -92,7 +92,7 @@ func start(t *testing.T, cache, model, views string, stuckAt int) *process {
 	return p
 }
 
-// says waits for a line.
+// says waits for a line of the process.
 func (p *process) says(t *testing.T, want string) string {
 	t.Helper()
 	line, err := p.out.ReadString('\n')
@@ -151,8 +151,8 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
-// TestWaits waits for another writer, until its context ends; and reads meanwhile
-// what is there.
+// TestWaits waits for another writer until its context ends, and reads existing entries in the
+// meantime.
 func TestWaits(t *testing.T) {
 	o := options(t)
 	other := start(t, o.CacheDir, bf16Model, "f16", 5)

@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs/metal"
 )
 
-// TestOpenRemote loads a model of a Hub, as it is and converted: the tensors are those
-// of the file. It may ask for the cache, which keeps nothing of such a model.
+// TestOpenRemote loads a model of a Hub, unchanged and converted: the tensors equal the file's. It
+// may ask for the cache, which keeps nothing of such a model.
 func TestOpenRemote(t *testing.T) {
 	const file = "../testdata/gguf/llama-xs.q8_0.gguf"
 	home := t.TempDir()

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/views.txt")
 
-// TestViewsVersion holds the bytes of all views of the golden models to those that
-// views.Version stands for: what was converted is kept under it.
+// TestViewsVersion holds that the bytes of all views of the golden models belong to the current
+// views.Version, under which converted tensors are kept.
 func TestViewsVersion(t *testing.T) {
 	const file = "testdata/views.txt"
 	lines := []string{fmt.Sprintf("version %d", views.Version)}

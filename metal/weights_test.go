@@ -26,7 +26,7 @@ type weights struct {
 	broken  error // of reads
 }
 
-// weight is a tensor that says that it has so many bytes.
+// weight is a tensor that claims a number of bytes.
 type weight struct {
 	tensorfs.Tensor
 	Bytes int64

@@ -62,7 +62,7 @@ func TestWholeViews(t *testing.T) {
 		}
 	}
 
-	// A model without hf/ says why for every name.
+	// A model without hf/ returns the reason for every name.
 	l := openDir(t, "../testdata/hostile-safetensors/valid/names-awkward-for-a-filesystem.safetensors", metal.Options{})
 	if names := l.Names("hf"); len(names) != 0 {
 		t.Errorf("%q", names)
