@@ -162,7 +162,7 @@ func TestC(t *testing.T) {
 			args, lines []string
 		}{filepath.Base(model), model, views, lines})
 	}
-	// A base with adapters, and a recipe, of which the numbers are others than those of the base.
+	// A base with adapters, and a recipe: their numbers differ from the base's.
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("../../testdata/lora/plain-bf16-f32")); err != nil {
 		t.Fatal(err)
@@ -384,7 +384,7 @@ func TestExamples(t *testing.T) {
 	})
 }
 
-// The header says of each pointer that a function returns how long it is valid.
+// The header documents how long each returned pointer is valid.
 func TestHeaderSaysHowLong(t *testing.T) {
 	text, err := os.ReadFile(header)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// These tests use what scripts/build-capi installs, from outside the tree, as a
-// program of somebody else does.
+// These tests use an installation of scripts/build-capi from outside the tree, as an independent
+// program does.
 
 // workDir holds what is built once, until the tests end.
 var workDir string
@@ -77,7 +77,7 @@ var install = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// pkgConfig returns what pkg-config says of the installed library.
+// pkgConfig returns pkg-config's answer about the installed library.
 func pkgConfig(t *testing.T, args ...string) []string {
 	t.Helper()
 	c := exec.Command(tool(t, "the installed library", "pkg-config", "pkgconf"), append(args, "tensorfs")...)
