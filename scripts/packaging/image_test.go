@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// descriptor is what an OCI layout says of a blob.
+// descriptor is the description of a blob in an OCI layout.
 type descriptor struct {
 	MediaType string `json:"mediaType"`
 	Digest    string `json:"digest"`
@@ -203,7 +203,7 @@ func tryParts(t *testing.T, dist, file string) {
 	if len(d.Dependencies) == 1 && len(d.Dependencies[0].DependsOn) != len(d.Components) {
 		t.Errorf("%d of %d components are named as its parts", len(d.Dependencies[0].DependsOn), len(d.Components))
 	}
-	programs, err := filepath.Glob(filepath.Join(dist, "tensorfs-*-*[0-9]")) // those that end in amd64 or arm64
+	programs, err := filepath.Glob(filepath.Join(dist, "tensorfs-*-*[0-9]")) // names that end in amd64 or arm64
 	if err != nil || len(programs) == 0 {
 		t.Fatal(programs, err)
 	}

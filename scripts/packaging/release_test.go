@@ -23,8 +23,8 @@ var all = flag.Bool("all", false, "in TestRelease, all platforms and the wheels,
 // packaged is version as packages write it.
 const packaged = "1.2.3~rc1"
 
-// kinds says how each file of a release is tried, by the first pattern that its path
-// matches. Every file must have one.
+// kinds describes how each file of a release is tried, by the first pattern that its path matches.
+// Every file must have one.
 var kinds = []struct {
 	pattern string
 	try     func(t *testing.T, dist, file string)
@@ -200,8 +200,8 @@ func trySources(t *testing.T, _, file string) {
 	run(t, program, packaged)
 }
 
-// tryInstall installs the program from the proxy alone: but for other modules, which come
-// from where they always do, and into a cache that has none. What is fetched for it is small.
+// tryInstall installs the program from only this proxy. Other modules come from their usual proxy,
+// into an empty cache. Little is fetched.
 func tryInstall(t *testing.T, dist, file string) {
 	if st, err := os.Stat(file); err != nil || st.Size() > 8<<20 {
 		t.Errorf("the module has %d bytes, %v: is there anything in it that only tests of a clone read?", st.Size(), err)

@@ -47,7 +47,7 @@ func runner(system, arch string) (before []string, ok bool) {
 	return []string{qemu}, err == nil
 }
 
-// run holds that a program says its version and computes, where it can be run.
+// run holds that a program prints its version and computes, if this machine can run it.
 func run(t *testing.T, program, version string) {
 	t.Helper()
 	system, arch := machine(t, program)

@@ -65,8 +65,8 @@ func untarPlain(t *testing.T, from io.Reader, dir string) {
 	}
 }
 
-// put makes a file, a link or a directory below dir. Nothing leads out of that: neither a
-// name, of which absolute ones begin there, nor a link that was made before.
+// put makes a file, a link or a directory below dir. Neither an absolute name nor an earlier link
+// leads out of dir.
 func put(t *testing.T, dir, name string, mode os.FileMode, content []byte) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -95,8 +95,8 @@ func put(t *testing.T, dir, name string, mode os.FileMode, content []byte) {
 	}
 }
 
-// unrpm unpacks an .rpm by its format: a lead of 96 bytes, two headers of which the first
-// is padded to 8, and a cpio archive, here packed by gzip.
+// unrpm unpacks an .rpm by its format: a lead of 96 bytes, two headers, the first padded to 8
+// bytes, and a cpio archive, here packed by gzip.
 func unrpm(t *testing.T, file, dir string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -150,8 +150,8 @@ func unrpm(t *testing.T, file, dir string) {
 	}
 }
 
-// TestUnrpm compares that with what rpm's own tool lists, where there is one. It lets that
-// unpack nothing: names in packages are absolute, and cpio takes them as they are.
+// TestUnrpm compares unrpm with the listing of rpm's own tool, if it is installed. rpm unpacks
+// nothing: names in packages are absolute, and cpio follows them.
 func TestUnrpm(t *testing.T) {
 	needs(t, "rpm2cpio")
 	needs(t, "cpio")
