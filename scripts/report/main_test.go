@@ -144,7 +144,7 @@ func TestAlone(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		failed   []test
-		again    string // what the test says alone
+		again    string // the output of the test's second run
 		asked    int    // commands
 		unsteady int
 	}{
