@@ -208,7 +208,7 @@ func e4m3(b byte) float32 {
 	return float32(v)
 }
 
-// without7F returns random bytes, none of which is a NaN of E4M3.
+// without7F returns random bytes without a NaN of E4M3.
 func without7F(seed uint64, n int) []byte {
 	b := random(seed, n)
 	for i := range b {
@@ -362,8 +362,8 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// checkWide holds the F32 of a conversion to be what rounds to its halves, and its
-// BF16 to be the F32 rounded. Read at every offset it is where that is wanted.
+// checkWide holds that the F32 of a conversion rounds to its halves, and that its BF16 is the
+// rounded F32. It reads F32 at every offset if that is wanted.
 func checkWide(t *testing.T, c *conversion, offsets bool) {
 	t.Helper()
 	f, reason := dense(&c.t, c.opts, tensorfs.F32)

@@ -167,7 +167,7 @@ func TestCountPlaces(t *testing.T) {
 	}
 }
 
-// What an infinite half is made of is looked up where that is.
+// An infinite half is looked up in the source.
 func TestCountDecodedPlaces(t *testing.T) {
 	const blocks = countRun/2/32 + 1000
 	b := make([]byte, 34*blocks)

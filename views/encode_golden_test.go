@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
-// TestEncodeGolden quantises rows that are stored as F32, and as halves where they hold the numbers, to the bytes that
-// libggml makes of them.
+// TestEncodeGolden quantises rows that are stored as F32, and as halves if these hold the numbers, to the bytes that
+// libggml writes.
 func TestEncodeGolden(t *testing.T) {
 	const columns = 512
 	golden := func(name string) []byte {

@@ -308,7 +308,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestPlain holds of which 8-bit floats and packed ones BF16 has all numbers, and that it has them.
+// TestPlain holds which 8-bit and packed floats BF16 can represent exactly, and that it does.
 func TestPlain(t *testing.T) {
 	e4, e5 := tensorfs.F8_E4M3, tensorfs.F8_E5M2
 	x := func(d, scales tensorfs.DType, float tensorfs.DType, bits ...uint32) tensorfs.Tensor {
@@ -368,7 +368,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestEncodeInexact holds that a read fails rather than give other numbers, where they are and nowhere else.
+// TestEncodeInexact holds that a read fails instead of giving other numbers, only at the offsets of these
+// numbers.
 func TestEncodeInexact(t *testing.T) {
 	x := triple(plain, 4, 64, tensorfs.BF16, []int64{4, 128}, func(_, s, _ []byte) { binary.LittleEndian.PutUint16(s[2*5:], 0x3301) })
 	d, err := Encode(&x, tensorfs.Q4_1)
@@ -388,7 +389,7 @@ func TestEncodeInexact(t *testing.T) {
 	}
 }
 
-// TestEncodeRefuses holds that what cannot be is an error that says why.
+// TestEncodeRefuses holds that an impossible encoding is an error with the reason.
 func TestEncodeRefuses(t *testing.T) {
 	b := func(n int) tensorfs.Data { return plain(make([]byte, n)) }
 	good := triple(plain, 4, 64, tensorfs.BF16, []int64{4, 128}, nil)
@@ -477,7 +478,7 @@ func TestEncodeEmpty(t *testing.T) {
 	}
 }
 
-// TestEncodeSame holds that what is stored already stays where it is.
+// TestEncodeSame holds that tensors that have the type already are not copied.
 func TestEncodeSame(t *testing.T) {
 	d := mapped(t, "file", make([]byte, 68))
 	got, err := Encode(&tensorfs.Tensor{DType: tensorfs.Q8_0, Shape: []int64{2, 32}, Data: d}, tensorfs.Q8_0)

@@ -39,7 +39,7 @@ func TestFloats(t *testing.T) {
 	}
 }
 
-// cut is Data of which nothing can be read.
+// cut is Data that cannot be read.
 type cut struct{ tensorfs.Bytes }
 
 func (cut) ReadAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF }

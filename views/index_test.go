@@ -159,8 +159,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestMayOverflow holds that index.json says where infinity may be a larger number
-// of the source: in halves, and in no other type.
+// TestMayOverflow holds that index.json marks tensors in which infinity may be a larger number of
+// the source: in halves, and in no other type.
 func TestMayOverflow(t *testing.T) {
 	m := describe(t, `
 		a F32 4
