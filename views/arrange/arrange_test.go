@@ -351,8 +351,8 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	return c.Data.ReadAt(p, off)
 }
 
-// TestTurns: rows of which a few runs take turns are read in few reads, however far
-// the runs are from each other.
+// TestTurns: a tensor that interleaves a few runs of rows is read in few reads, however far apart
+// the runs are.
 func TestTurns(t *testing.T) {
 	const rows, cols = 3 * 8000, 96
 	in := tensor(22, tensorfs.F16, rows, cols)
@@ -493,7 +493,7 @@ func TestBrokenSource(t *testing.T) {
 		if err := tensorfs.ReadFull(got.Data, make([]byte, got.Data.Size()), 0); !errors.Is(err, datatest.ErrBroken) {
 			t.Error(name, err)
 		}
-		// The last byte alone is half an element of what is made.
+		// The last byte is only half an element of the result.
 		if n, err := got.Data.ReadAt(make([]byte, 1), got.Data.Size()-1); n != 0 || !errors.Is(err, datatest.ErrBroken) {
 			t.Error(name, n, err)
 		}
