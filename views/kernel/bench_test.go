@@ -17,7 +17,8 @@ const (
 	benchRing = 32      // steps until source bytes come again
 )
 
-// decodeAims are the speeds to reach, as shares of memcpy's for the same halves. Types that nobody waits for have none.
+// decodeAims are the speeds to reach, as shares of memcpy's speed for the same halves. Types whose speed does not
+// matter have none.
 var decodeAims = map[string]float64{
 	"F32": 0.95, "BF16": 0.85,
 	"Q8_0": 0.8, "Q4_0": 0.75, "Q4_1": 0.75, "Q5_0": 0.7, "Q5_1": 0.7,

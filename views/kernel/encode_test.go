@@ -292,7 +292,8 @@ func TestQuantiseSpecial(t *testing.T) {
 	}
 }
 
-// TestQuantiseFrom holds encoders of halves to those of the same numbers as F32, all patterns included.
+// TestQuantiseFrom holds that encoders of halves give the same blocks as encoders of the same numbers
+// in F32, for all bit patterns.
 func TestQuantiseFrom(t *testing.T) {
 	r := rand.New(rand.NewPCG(45, 46))
 	for _, from := range []string{"F16", "BF16"} {
@@ -371,7 +372,7 @@ func repackers(p Repack, key groupKey, group int) map[string]func(dst, codes, sc
 	return all
 }
 
-// TestRepack repacks random groups, some of which the type cannot hold, and decodes both sides.
+// TestRepack repacks random groups, also some that the type cannot hold, and decodes both sides.
 func TestRepack(t *testing.T) {
 	r := rand.New(rand.NewPCG(39, 40))
 	for key := range goRepacks {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// quantised is the directory of what libggml made of rows of 512 numbers.
+// quantised is the directory of libggml's output for rows of 512 numbers.
 const quantised = "../../testdata/quantise/"
 
 // goldenRows returns the rows as F32, what they are, and an importance of their columns.
@@ -75,7 +75,7 @@ func TestQuantisers(t *testing.T) {
 	}
 }
 
-// TestWeighRows gives rows together what they give alone.
+// TestWeighRows holds that rows together give the same as one by one.
 func TestWeighRows(t *testing.T) {
 	rows, _, importance := goldenRows(t)
 	size := 4 * len(importance)

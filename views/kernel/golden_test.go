@@ -24,7 +24,7 @@ func implementationsTo(to Float) []*implementation {
 	return all
 }
 
-// formats are those of decoded numbers, and their names in golden files.
+// formats are the formats of decoded numbers, and their names in golden files.
 var formats = map[Float]string{Half: "f16", Single: "f32"}
 
 // canonicalNaNs is canonicalNaN for either format.
@@ -111,7 +111,7 @@ func TestPQ20(t *testing.T) {
 	}
 }
 
-// TestQ60 packs codes as ik_llama's layout says and decodes them; no golden file has this type.
+// TestQ60 packs codes by ik_llama's layout and decodes them; no golden file has this type.
 func TestQ60(t *testing.T) {
 	d, _ := Lookup("Q6_0")
 	block := make([]byte, 26)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// fenced is memory between two pages that nobody may touch, as at the ends of a mapped file.
+// fenced is memory between two inaccessible pages, as at the ends of a mapped file.
 type fenced struct{ all, inside []byte }
 
 func newFenced(t *testing.T, size int) fenced {
@@ -152,9 +152,9 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// TestRegisters holds that the kernels use no register that only AVX-512 has, unless they are for it: the generator takes
-// such a one where it runs out of others, and the assembler accepts it for some instructions. Those for it take no more than
-// its first part, which is what is asked of the processor.
+// TestRegisters holds that only kernels for AVX-512 use registers that exist only there: the generator takes such a
+// register when it runs out of others, and the assembler accepts it for some instructions. Kernels for AVX-512 use only
+// its base part, because detection checks only that.
 func TestRegisters(t *testing.T) {
 	text, err := os.ReadFile("kernel_amd64.s")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each kernel gives the bits of the specification where it is the first that this processor has.
+// Each kernel gives the bits of the specification when it is the first that the processor supports.
 func TestLowRankKernels(t *testing.T) {
 	all := lowRankKernels
 	defer func() { lowRankKernels = all }()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// plainLowRank is LowRank.Add by the specification alone.
+// plainLowRank is LowRank.Add by the specification only.
 func plainLowRank(m *LowRank, dst []byte, row, rows, column, n int) {
 	for o := range rows {
 		m.addRow(dst[4*o*n:][:4*n], row+o, column)
@@ -39,8 +39,8 @@ func floatBytes(v []float32) (b []byte) {
 	return b
 }
 
-// The kernels of a processor give the bits of the specification for every rank, place and
-// number of rows and columns, also of what is not a number.
+// The kernels of a processor give the bits of the specification for every rank, offset and number
+// of rows and columns, also for NaN and infinities.
 func TestLowRank(t *testing.T) { testLowRank(t) }
 
 func testLowRank(t *testing.T) {
@@ -99,8 +99,8 @@ func TestLowRankIsExact(t *testing.T) {
 	}
 }
 
-// Lengths and products of rows have the bits of the specification for every number of columns,
-// also of what is not a number.
+// Lengths and products of rows have the bits of the specification for every number of columns, also
+// for NaN and infinities.
 func TestRowLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for n := range 70 {

@@ -58,7 +58,7 @@ func TestPowers(t *testing.T) {
 	}
 }
 
-// What is not finite is counted, and changes no sum, wherever it is.
+// NaN and infinities are counted, and change no sum, at every offset.
 func TestPowersNotFinite(t *testing.T) {
 	const n = 23
 	for _, bits := range []uint32{0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001} {
@@ -107,7 +107,7 @@ func lossBlocks() (b []byte) {
 	for _, e := range []int{-149, -126, -110, -97, -96, -95, -30, -24, 15, 17, 18, 19, 100, 127} { // scales that halves lack
 		block(func(i int) float32 { return float32(math.Ldexp(r.Float64()-0.5, e)) })
 	}
-	for i := range 32 { // the largest alone, at every place
+	for i := range 32 { // only the largest, at every offset
 		for _, sign := range []float32{1, -1} {
 			block(func(j int) float32 {
 				if j == i {
@@ -126,8 +126,8 @@ func lossBlocks() (b []byte) {
 	return b
 }
 
-// TestLosses holds all implementations to plain Go's bits, alone and beside others, and plain Go to what a Decoder gives
-// back of what an Encoder made.
+// TestLosses holds that all implementations give plain Go's bits, for one row and for several, and that plain Go
+// measures the difference between what an Encoder wrote and a Decoder reads.
 func TestLosses(t *testing.T) {
 	all := lossBlocks()
 	same := func(a, b *[4]float64) bool {

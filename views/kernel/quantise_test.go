@@ -114,7 +114,7 @@ var distributions = []func(r *rand.Rand, x []float32, scale float64){
 	},
 }
 
-// randomScale is that of weights, or any of F32, or next to what counts as zero.
+// randomScale is a scale as weights have, or any F32, or almost zero.
 func randomScale(r *rand.Rand) float64 {
 	switch r.IntN(5) {
 	case 0:
@@ -203,7 +203,7 @@ func TestQuantisersAgree(t *testing.T) {
 	}
 }
 
-// BenchmarkQuantise measures quantisers on normal numbers, without an importance and with one; MB/s are those of the
+// BenchmarkQuantise measures quantisers on normal numbers, without and with an importance matrix; MB/s count the
 // numbers as BF16.
 func BenchmarkQuantise(b *testing.B) {
 	r := rand.New(rand.NewPCG(53, 54))

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestQuantiseMLX: codes, scales and biases of all golden rows are those of MLX, in each mode, from each dtype and by
-// the rules of GPU and CPU.
+// TestQuantiseMLX holds that codes, scales and biases of all golden rows equal MLX's, in each mode, from each dtype
+// and by the rounding of the GPU and of the CPU.
 func TestQuantiseMLX(t *testing.T) {
 	rows, err := os.ReadFile(quantised + "rows.f32")
 	if err != nil {
@@ -78,7 +78,7 @@ func TestQuantiseMLX(t *testing.T) {
 	}
 }
 
-// roundedRows are the golden rows in a dtype, widened again, without those that are left out.
+// roundedRows are the golden rows in a dtype, widened again, without the rows that are left out.
 func roundedRows(rows []byte, round func(float32) float32, left []int) []byte {
 	const size = 4 * 512
 	var out []byte
@@ -129,7 +129,7 @@ func TestQuantiseNothingElse(t *testing.T) {
 	}
 }
 
-// TestQuantiseAnything: whatever the numbers are, also those that MLX refuses to think about, codes are within their bits.
+// TestQuantiseAnything holds that codes fit into their bits for any numbers, also for numbers that MLX refuses.
 func TestQuantiseAnything(t *testing.T) {
 	strange := []float32{0, float32(math.Copysign(0, -1)), 1, -1, math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32,
 		float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// floatsOf returns n random numbers of about that size as F32, some of them 0, and two runs of which some are equal.
+// floatsOf returns n random numbers of about that size as F32, some of them 0, and with two runs of repeated
+// numbers.
 func floatsOf(seed uint64, n int) (x, y []byte) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	for i := range n {
