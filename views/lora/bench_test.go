@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// BenchmarkAdapted reads f16/ of a base with an adapter, 1 MiB at a time and beside that of the
-// base alone, both in memory.
+// BenchmarkAdapted reads f16/ of a base with an adapter, 1 MiB at a time, and compares it with f16/
+// of only the base, both in memory.
 func BenchmarkAdapted(b *testing.B) {
 	const name = "model.layers.0.self_attn.q_proj"
 	for _, base := range []tensorfs.DType{tensorfs.BF16, tensorfs.Q8_0, tensorfs.Q4_K} {

@@ -26,8 +26,8 @@ func TestRouter(t *testing.T) {
 	}
 }
 
-// TestSquareParts: of experts that a base has one by one the place of rows is known, also
-// where there are as many columns.
+// TestSquareParts: if a base stores its experts one by one, the order of rows and columns is known,
+// also for square matrices.
 func TestSquareParts(t *testing.T) {
 	const experts, half, in, rank = 3, 8, 16, 2
 	var base []safetensors.Stored

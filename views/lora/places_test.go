@@ -150,7 +150,8 @@ func TestOrderOfParameters(t *testing.T) {
 	}
 }
 
-// What is not a sum has to come first, and a weight in full before all that adds to it.
+// An adapter that replaces or rescales weights has to come first, and a complete weight before
+// everything that adds to it.
 func TestOrderOfAdapters(t *testing.T) {
 	const usual = `{"peft_type":"LORA","r":2,"lora_alpha":4}`
 	module := layer + "self_attn.q_proj"
@@ -186,7 +187,7 @@ func TestOrderOfAdapters(t *testing.T) {
 	}
 }
 
-// What is not a number is one NaN, whatever the base had, and rows of zeros stay with DoRA.
+// All NaN become one NaN, whatever the base had, and rows of zeros stay zeros with DoRA.
 func TestNotNumbers(t *testing.T) {
 	base := stored(t, tensor(q, tensorfs.F32, 32, 64))
 	base[3] = math.Float32frombits(0xFFC12345)

@@ -16,8 +16,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/lora"
 )
 
-// TestPublished applies adapters whose configs are those of published ones, or refuses them for
-// a true reason.
+// TestPublished applies adapters with the configs of published ones, or refuses them for a true
+// reason.
 func TestPublished(t *testing.T) {
 	const rank = 4
 	f, err := os.Open(filepath.Join(testwhole.Data(t), "published/adapters.jsonl"))

@@ -42,8 +42,8 @@ func tiedModel(t *testing.T) *tensorfs.Model {
 	return model(t, "llama", tensor(embed+".weight", tensorfs.BF16, 48, 32), tensor(q, tensorfs.BF16, 32, 32))
 }
 
-// TestCopies: of the copies that PEFT writes of an embedding the trained one counts, whatever
-// stands beside it, and names of wrapped and compiled models are those of their modules.
+// TestCopies: among the copies that PEFT writes of an embedding the trained one counts, and names
+// of wrapped and compiled models are the names of their modules.
 func TestCopies(t *testing.T) {
 	e, h := tensor("a", tensorfs.F32, 48, 32), tensor("bb", tensorfs.F32, 48, 32)
 	old, pair := tensor("ccc", tensorfs.F32, 48, 32), pairOf("model.layers.0.self_attn.q_proj", 32, 32, 2)
