@@ -157,7 +157,7 @@ func TestSurveyReads(t *testing.T) {
 	}
 }
 
-// TestSurveyLosses: what quantising changes is that of whole blocks alone, of finite scales.
+// TestSurveyLosses: the loss of quantising covers only whole blocks with finite scales.
 func TestSurveyLosses(t *testing.T) {
 	large := func(i int) float32 { return 1e9 * float32(i+1) }
 	for name, of := range map[string]func(i int) float32{
