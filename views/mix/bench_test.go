@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/mix"
 )
 
-// BenchmarkMerged reads f16/ of merges of BF16 tensors, 1 MiB at a time and beside that of one
-// of the models, both in memory. Whole tensors were read for slerp and ties before.
+// BenchmarkMerged reads f16/ of merges of BF16 tensors, 1 MiB at a time, and compares it with f16/
+// of one of the models, both in memory. For slerp and ties, whole tensors are read first.
 func BenchmarkMerged(b *testing.B) {
 	const n = 1 << 23
 	tensor := func(seed byte) *tensorfs.Tensor {

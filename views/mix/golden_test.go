@@ -120,7 +120,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// atCut says of which elements a difference is as large as the smallest one that ties keeps.
+// atCut returns the elements whose difference is as large as the smallest one that ties keeps.
 func atCut(t *testing.T, m mix.Merge) map[int]bool {
 	at := map[int]bool{}
 	if m.Method != "ties" {
@@ -201,7 +201,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestRefused: tensors that no merge is made of are named.
+// TestRefused: tensors that cannot be merged are named.
 func TestRefused(t *testing.T) {
 	tensor := func(source string, d tensorfs.DType, shape ...int64) *tensorfs.Tensor {
 		size, _ := d.Size(shape)
@@ -233,7 +233,8 @@ type broken struct{ tensorfs.Data }
 func (broken) ReadAt([]byte, int64) (int, error) { return 0, errors.New("it is gone") }
 func (broken) Check() error                      { return errors.New("it changed") }
 
-// TestBroken: a merge fails where one of its inputs does, also while whole tensors are read.
+// TestBroken: a merge fails at the bytes where one of its inputs fails, also while whole tensors
+// are read.
 func TestBroken(t *testing.T) {
 	for _, name := range []string{"linear-F16", "slerp-F16", "ties-F16"} {
 		m, _ := open(t, name)
