@@ -21,11 +21,11 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
-// difference is a row of judged: fields of some models that differ between a directory and the
-// GGUF file that is made of it, and why none of the two can be mended.
+// difference is a row of judged: fields of some models that differ between a directory and its GGUF
+// file, and why neither can be mended.
 type difference struct {
 	models, fields string
-	right          string // which of the two says what the model is: "directory", "file", or "both"
+	right          string // which of the two describes the model: "directory", "file", or "both"
 	why            string
 }
 
@@ -46,10 +46,10 @@ var judged = []difference{
 	{"qwen3-reranker-untied", "tie_embeddings", "directory", "the converter keeps two rows of the last matrix, under another name"},
 }
 
-// TestConfigAgrees holds that a model says the same of itself as a directory and as a GGUF file:
-// the file that this program makes of the directory, and the one that llama.cpp's converter made.
-// Each model is opened with the config.json that was published, and with the one that
-// transformers 5 saves. A difference needs a row in judged, and a row needs a difference.
+// TestConfigAgrees holds that a model has the same config as a directory and as a GGUF file:
+// tensorfs's file of the directory, and the file of llama.cpp's converter. Each model is opened
+// with the config.json that was published, and with the one that transformers 5 saves. A difference
+// needs a row in judged, and a row needs a difference.
 func TestConfigAgrees(t *testing.T) {
 	seen := map[string]bool{} // "MODEL FIELD" of the differences
 	compared := 0
@@ -149,8 +149,8 @@ func byName(fields []tensorfs.Field) map[string]string {
 	return out
 }
 
-// configOfTable returns the config of a GGUF file of which there are tables of its keys and
-// of its tensors.
+// configOfTable returns the config of a GGUF file that is described by tables of its keys and of
+// its tensors.
 func configOfTable(t *testing.T, table string) []tensorfs.Field {
 	t.Helper()
 	text, err := os.ReadFile(table + ".meta.json")

@@ -36,7 +36,7 @@ func TestFieldsThatChangeTheModel(t *testing.T) {
 		{"granitemoe", "num_nextn_predict_layers", `1`},
 		{"olmoe", "shared_expert_intermediate_size", `64`},
 		{"deepseek-moe", "kv_lora_rank", `16`},
-		{"jamba", "mamba_inner_layernorms", `false`}, // true where it is not said
+		{"jamba", "mamba_inner_layernorms", `false`}, // true by default
 		{"falcon-h1", "mamba_use_mlp", `false`},
 	} {
 		dir := "../../testdata/architectures/" + c.name

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 )
 
-// views/NAME.json says what index.json does, of one view.
+// views/NAME.json equals index.json for one view.
 func TestIndexes(t *testing.T) {
 	m, err := formats.Open("../../testdata/gguf/llama-xs.q8_0.gguf")
 	if err != nil {

@@ -111,7 +111,7 @@ func TestTextsThatMultiply(t *testing.T) {
 	}
 }
 
-// order says what another process runs.
+// order describes what another process runs.
 type order struct {
 	Run   string   // which of runs
 	Open  string   // what is opened
@@ -237,7 +237,7 @@ func peak() float64 {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		panic(err)
 	}
-	return float64(u.Maxrss) // in bytes where there is no /proc
+	return float64(u.Maxrss) // in bytes on systems without /proc
 }
 
 // openAll opens a model and makes all that a reader of its tree may ask for, but for numbers.
@@ -273,7 +273,7 @@ func lookInto(m *tensorfs.Model) {
 	})
 }
 
-// checkShort ends the process where a message is no line that somebody can read.
+// checkShort ends the process if a message is not a readable line.
 func checkShort(message string) {
 	if len(message) > 10_000 || strings.Contains(message, "\n") {
 		panic(fmt.Sprintf("the message has %d bytes: %.300q", len(message), message))
@@ -497,7 +497,7 @@ func listed(size int, f func(i int) string) string {
 	return strings.TrimSuffix(sized(size, func(i int) string { return f(i) + "," }), ",")
 }
 
-// values are JSON values of about so many bytes that somebody may expect to be short.
+// values are JSON values of a given number of bytes that a parser may expect to be short.
 func values(size int) []text {
 	object := func(f func(i int) string) []byte { return []byte("{" + listed(size, f) + "}") }
 	list := func(f func(i int) string) []byte { return []byte("[" + listed(size, f) + "]") }
@@ -636,7 +636,7 @@ func jsonTextsUnder(under ...string) func(base []byte, size int) []text {
 			}
 		}
 		walk("", root, 0)
-		for _, x := range whole { // all at the top, and a key that nobody knows
+		for _, x := range whole { // all at the top, and an unknown key
 			list = append(list, text{"instead of all: " + x.name, x.data})
 			if at := bytes.IndexByte(base, '{'); at >= 0 && len(bytes.TrimSpace(base[at:])) > 2 {
 				list = append(list, text{"another key: " + x.name, slices.Concat(base[:at+1], []byte(`"unknown":`), x.data, []byte(","), base[at+1:])})
@@ -713,7 +713,7 @@ func headerTexts(base []byte, size int) (list []text) {
 	return list
 }
 
-// ggufTexts are GGUF files with more keys. The data stay where they are to a multiple of 32.
+// ggufTexts are GGUF files with more keys. The offset of the data changes only by multiples of 32.
 func ggufTexts(base []byte, size int) (list []text) {
 	word := func(s string) []byte { return append(binary.LittleEndian.AppendUint64(nil, uint64(len(s))), s...) }
 	u32 := func(x uint32) []byte { return binary.LittleEndian.AppendUint32(nil, x) }

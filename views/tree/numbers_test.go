@@ -21,8 +21,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
-// hostileNumbers stand in for each number of a config in turn. What is as long as
-// one of them would be noticed.
+// hostileNumbers replace each number of a config in turn. An allocation of such a length would be
+// noticed.
 var hostileNumbers = []string{"1000000000", "999999998", "2147483648", "4294967295", "9223372036854775807", "-1", "1e9", "0.5", "1e300"}
 
 // numberIn finds the numbers of a JSON text that are values.
@@ -35,9 +35,8 @@ var fieldIn = regexp.MustCompile(`"(\w+)":\s*-?[0-9]`)
 // models here need some of the first part, and none a multiple of it.
 func affordable(size int) uint64 { return 24<<20 + 64*uint64(size) }
 
-// TestNumbersOfConfig changes every number of config.json in turn, adds those that
-// other models have, and looks into gguf/, hf/ and mlx/: what is allocated is in proportion to the model's files,
-// whatever a number says.
+// TestNumbersOfConfig changes every number of config.json in turn, adds numbers that other models have, and looks
+// into gguf/, hf/ and mlx/: whatever the numbers are, allocations are in proportion to the model's files.
 func TestNumbersOfConfig(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(testdata, "whole-gguf", "*", "config.json"))
 	if err != nil || len(dirs) < 20 {
@@ -119,8 +118,8 @@ func holdCost(t *testing.T, what string, size int, fn func()) {
 	}
 }
 
-// TestNumbersOfMetadata is TestNumbersOfConfig for the metadata of GGUF files, also
-// where they are compared with a directory.
+// TestNumbersOfMetadata is TestNumbersOfConfig for the metadata of GGUF files, also for a
+// comparison with a directory.
 func TestNumbersOfMetadata(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testdata, "whole-hf", "models", "*.gguf.gz"))
 	if err != nil || len(files) < 10 {

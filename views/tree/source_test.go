@@ -13,8 +13,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
-// source/ says what index.json says of the model, with the files that hold tensors
-// as they were when the model was opened; of others it says nothing.
+// The attributes of source/ describe the model as index.json does. They list only files that hold tensors,
+// with their size, inode and times at opening.
 func TestSourceAttributes(t *testing.T) {
 	type file struct {
 		Name  string `json:"name"`

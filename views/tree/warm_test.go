@@ -70,7 +70,7 @@ func TestWarming(t *testing.T) {
 	}
 }
 
-// Without a tensor that a view leaves out, and not at all where that is no view.
+// Without the tensors that a view leaves out, and nothing for a name that is not a view.
 func TestWarmingLeavesOut(t *testing.T) {
 	m, err := tensorfs.NewModel(tensorfs.Model{Tensors: []tensorfs.Tensor{
 		{Name: "a", Source: "a", DType: tensorfs.I32, Shape: []int64{1}, Data: tensorfs.Bytes(make([]byte, 4))},
