@@ -90,7 +90,7 @@ func (o Options) nowhere(err, local error, silence bool) error {
 		e.Problem += ", and here " + l.Problem
 	}
 	if silence {
-		e.Advice += "; --offline asks nobody"
+		e.Advice += "; --offline asks no server"
 	}
 	return err
 }

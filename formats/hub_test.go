@@ -189,7 +189,7 @@ func TestHub(t *testing.T) {
 		{"hf:org/nam", fs.ErrNotExist, `hf:org/nam: it is not in the cache ` + cache + `; did you mean hf:org/name? If not, download it with "hf download org/nam"`},
 		{"hf:Org/Name:Q4", fs.ErrNotExist, "; write it as hf:org/name:Q4"},
 		{"hf:other/name", fs.ErrNotExist, `did you mean hf:org/name? If not, download it with "hf download other/name"`},
-		{"hf:other/x@v1:Q4 0", fs.ErrNotExist, `download it with "hf download other/x --include '*Q4 0*' --revision v1", or set HF_HOME to where it is`},
+		{"hf:other/x@v1:Q4 0", fs.ErrNotExist, `download it with "hf download other/x --include '*Q4 0*' --revision v1", or set HF_HOME to the directory that contains it`},
 		{"hf:datasets/org/x", tensorfs.ErrFormat, "it is the name of one of the hub's datasets, not of a model; name a model as hf:ORG/NAME"},
 	} {
 		t.Run(strings.ReplaceAll(x.name, cache, "CACHE"), func(t *testing.T) {
@@ -252,8 +252,8 @@ func TestHostileCache(t *testing.T) {
 	}
 }
 
-// TestCrowdedDirectories has directories of very many names, none of which is the
-// one that is asked for.
+// TestCrowdedDirectories has directories of very many names, which all differ from the requested
+// name.
 func TestCrowdedDirectories(t *testing.T) {
 	const many = 20_000
 	dir := t.TempDir()
@@ -319,7 +319,7 @@ func TestOneModel(t *testing.T) {
 		"tf":          {tensorfs.ErrUnsupported, `only "saved_model.pb", a TensorFlow SavedModel; fetch the model`},
 		"one/b.gguf":  {fs.ErrNotExist, at("one/b.gguf") + ": no such file or directory; did you mean " + at("one/a.gguf") + "?"},
 		"onne/a.gguf": {fs.ErrNotExist, at("onne/a.gguf") + ": no such file or directory; did you mean " + at("one") + "?"},
-		"nothing":     {fs.ErrNotExist, "no such file or directory; check the path (models in a store are called"},
+		"nothing":     {fs.ErrNotExist, "no such file or directory; check the path (models in a store are named"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := open(t, at(name))
@@ -341,7 +341,7 @@ func TestIsName(t *testing.T) {
 	}
 }
 
-// TestOllamaNames holds what a model of the store is called.
+// TestOllamaNames holds the names of models of the store.
 func TestOllamaNames(t *testing.T) {
 	abs, err := filepath.Abs(store)
 	if err != nil {

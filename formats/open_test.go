@@ -47,7 +47,7 @@ func tempFiles(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// open opens a model, at little cost and without waiting for anybody.
+// open opens a model, at little cost and without waiting.
 func open(t *testing.T, path string) (m *tensorfs.Model, err error) {
 	t.Helper()
 	testlimit.Return("opening "+path, func() {
@@ -61,7 +61,7 @@ func open(t *testing.T, path string) (m *tensorfs.Model, err error) {
 	return m, err
 }
 
-// refused holds that an error is one clear line that says all of that.
+// refused holds that an error is one clear line that contains all of these texts.
 func refused(t *testing.T, m *tensorfs.Model, err error, kind error, says ...string) {
 	t.Helper()
 	if err == nil {
@@ -82,8 +82,7 @@ func refused(t *testing.T, m *tensorfs.Model, err error, kind error, says ...str
 	}
 }
 
-// TestContentFirst holds that names of files decide only where the content says
-// nothing.
+// TestContentFirst holds that names of files decide only if their content does not.
 func TestContentFirst(t *testing.T) {
 	g, s := string(ggufFile), string(tensorFile)
 	dir := tempFiles(t, map[string]string{
@@ -224,7 +223,7 @@ func TestNoFiles(t *testing.T) {
 		"loop1":     {syscall.ELOOP, "its symbolic links form a loop; name the file itself"},
 		"dangling":  {fs.ErrNotExist, `it is a symbolic link to "gone.gguf", which does not exist; fetch the file that it leads to`},
 		"dangling2": {fs.ErrNotExist, `it is a symbolic link to "dangling", which does not exist`},
-		"nothing":   {fs.ErrNotExist, "no such file or directory; check the path (models in a store are called ollama:NAME or hf:ORG/NAME)"},
+		"nothing":   {fs.ErrNotExist, "no such file or directory; check the path (models in a store are named ollama:NAME or hf:ORG/NAME)"},
 		"no/thing":  {fs.ErrNotExist, "no such file or directory"},
 		"file/x":    {syscall.ENOTDIR, "a parent of it is not a directory; check the path"},
 		"new\nline": {fs.ErrNotExist, `new\nline": no such file`},
@@ -272,7 +271,7 @@ func TestNames(t *testing.T) {
 	}
 	const form = "the name is not of the form ORG/NAME, ORG/NAME/FILE or ORG/NAME@REVISION:WORD; write it as the hub does"
 	for name, want := range map[string]struct {
-		kind error // nil for any
+		kind error // any if nil
 		says string
 	}{
 		"hf:":                         {nil, "hf: it names all models of the cache, not one; tensorfs list hf: shows their names"},
@@ -282,7 +281,7 @@ func TestNames(t *testing.T) {
 		"hf:a--b":                     {nil, form},
 		"hf:org/name@":                {nil, form},
 		"hf:o\x1brg/name":             {nil, `"hf:o\x1brg/name": ` + form},
-		"hf:org/absent":               {fs.ErrNotExist, "hf:org/absent: it is not in the cache " + hub + `; download it with "hf download org/absent", or set HF_HOME to where it is`},
+		"hf:org/absent":               {fs.ErrNotExist, "hf:org/absent: it is not in the cache " + hub + `; download it with "hf download org/absent", or set HF_HOME to the directory that contains it`},
 		"hf:org/name":                 {fs.ErrNotExist, "hf:org/name: it is not in the cache " + hub + "; write it as hf:Org/Name"},
 		"hf:org/none":                 {fs.ErrNotExist, `hf:org/none: it has no snapshot; download it with "hf download org/none"`},
 		"hf:gpt2@c9":                  {fs.ErrNotExist, `hf:gpt2@c9: the cache does not have this revision, only c1; did you mean hf:gpt2@c1? If not, download it with "hf download gpt2 --revision c9"`},
@@ -303,8 +302,8 @@ func TestNames(t *testing.T) {
 		"huggingface:nobody/nothing":  {fs.ErrNotExist, "did you mean hf:nobody/nothing?"},
 		"huggingface.co/org/none":     {fs.ErrNotExist, "did you mean hf:org/none?"},
 		"gguf:opne.go":                {fs.ErrNotExist, "/open.go?"},
-		"./nobody/nothing":            {fs.ErrNotExist, "models in a store are called ollama:NAME or hf:ORG/NAME"},
-		"nobody/model.gguf":           {fs.ErrNotExist, "models in a store are called ollama:NAME or hf:ORG/NAME"},
+		"./nobody/nothing":            {fs.ErrNotExist, "models in a store are named ollama:NAME or hf:ORG/NAME"},
+		"nobody/model.gguf":           {fs.ErrNotExist, "models in a store are named ollama:NAME or hf:ORG/NAME"},
 		"-":                           {fs.ErrNotExist, "-: models are not read from a pipe; write it to a file, and name that"},
 		"registry.ollama.ai/lib/tiny": {fs.ErrNotExist, "did you mean ollama:lib/tiny?"},
 	} {

@@ -34,14 +34,14 @@ func refuse(given string, err error) error {
 	case given == "-":
 		e.File, e.Problem, e.Advice = given, "models are not read from a pipe", "write it to a file, and name that"
 	case e.Advice == "check the path" && strings.HasPrefix(given, "~"):
-		e.Advice = "the shell puts the home directory in place of ~ where it stands outside quotes"
+		e.Advice = "the shell replaces ~ by the home directory only outside quotes"
 	case e.Advice == "check the path" && strings.ContainsAny(given, "*?") && len(nearPaths(e.File)) == 0:
 		e.Problem, e.Advice = "no file matches the pattern", "check the pattern"
 	case e.Advice == "check the path":
 		names := nearPaths(e.File)
 		scheme, _, _ := strings.Cut(given, ":")
 		if store := unread[scheme]; store != "" && len(scheme) < len(given) && len(names) == 0 {
-			e.File, e.Problem, e.Advice = given, "models are not read from "+store, "name where it is on this machine, or an https:// address of its file"
+			e.File, e.Problem, e.Advice = given, "models are not read from "+store, "name its file on this machine, or the file's https:// address"
 			break
 		}
 		name := Meant(given)
@@ -57,7 +57,7 @@ func refuse(given string, err error) error {
 		if len(names) > 0 {
 			e.Advice = near.Question(names)
 		} else {
-			e.Advice += " (models in a store are called ollama:NAME or hf:ORG/NAME)"
+			e.Advice += " (models in a store are named ollama:NAME or hf:ORG/NAME)"
 		}
 	}
 	return e

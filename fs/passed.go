@@ -133,7 +133,7 @@ func (s *passedFiles) stored(d tensorfs.Data) (backing int32, ok bool) {
 	backing, err := s.kernel.register(f.Descriptor())
 	if err != nil { // a model on overlayfs or on another FUSE mount: ELOOP
 		s.refused = true
-		s.log.Debug("the kernel does not read the model's files by itself", "error", err)
+		s.log.Debug("the kernel cannot read the model's files directly; the server reads them", "error", err)
 	}
 	return backing, err == nil
 }

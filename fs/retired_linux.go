@@ -38,7 +38,7 @@ func retire(kept *stateFile, device int, mountpoint string, log *slog.Logger) {
 	m, err := kept.state.ownMount(device, mountpoint)
 	kept.close()
 	if err != nil {
-		log.Warn("the mount of a server that is gone is left alone", "error", err)
+		log.Warn("the mount of a server that has ended could not be released", "error", err)
 		unix.Close(device)
 		return
 	}

@@ -235,7 +235,7 @@ func takeOver(raw *rawFS, o *fuse.MountOptions, mountpoint string) (*Server, err
 			return s, nil
 		}
 	}
-	log.Warn("the mount of a server that is gone cannot be taken over; mounting anew", "error", err)
+	log.Warn("the mount of a server that has ended cannot be taken over; mounting again", "error", err)
 	delete(fds, keptDevice)
 	retire(kept, device, mountpoint, log)
 	// Before the keeper gets anything of the new mount: the next server must not find the

@@ -123,13 +123,13 @@ func joinable(t *tensorfs.Tensor) error {
 	case t.DType.Whole():
 		return fmt.Errorf("%s keeps more than rows in a tensor", t.DType)
 	case t.Quant != nil && !slices.Contains(rowModes, t.Quant.Mode):
-		return fmt.Errorf("its quantisation, %s, can have scales that are not those of rows", t.Quant.Mode)
+		return fmt.Errorf("its quantisation, %s, can have scales that belong to more than one row", t.Quant.Mode)
 	case !t.WholeRowGroups():
 		return fmt.Errorf("%s mixes the bytes of %d rows, and its rows are not a multiple of that", t.DType, t.DType.RowGroup())
 	}
 	if len(t.Parts) < 2 { // otherwise the type describes words of codes
 		if size, ok := t.DType.Size(t.Shape); !ok || size != bytes {
-			return fmt.Errorf("its %d bytes are not the rows of a tensor of %s and shape %v alone", bytes, t.DType, t.Shape)
+			return fmt.Errorf("its %d bytes are more or less than the rows of a tensor of %s and shape %v", bytes, t.DType, t.Shape)
 		}
 	}
 	at := int64(0)
@@ -138,7 +138,7 @@ func joinable(t *tensorfs.Tensor) error {
 			return fmt.Errorf("section %q does not begin where the one before it ends", s.Name)
 		}
 		if rows := t.Shape[0]; rows <= 0 && s.Bytes > 0 || rows > 0 && s.Bytes%rows != 0 {
-			return fmt.Errorf("section %q has %d bytes, which are not those of %d rows", s.Name, s.Bytes, rows)
+			return fmt.Errorf("section %q has %d bytes, which do not divide into %d rows", s.Name, s.Bytes, rows)
 		}
 		at += s.Bytes
 	}

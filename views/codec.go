@@ -67,7 +67,7 @@ const (
 // check returns an error unless the streams hold the bytes that the blocks need.
 func (c *codec) check(t *tensorfs.Tensor) error {
 	if c.elems > maxElems || c.bytes > maxOut {
-		return fmt.Errorf("%s mixes the bytes of rows, and those of shape %v are too long for that; see raw/", t.DType, t.Shape)
+		return fmt.Errorf("%s mixes the bytes of several rows, and the rows of shape %v are too long for that; see raw/", t.DType, t.Shape)
 	}
 	for _, s := range c.streams {
 		if off, n := s.span(0, c.blocks); off != 0 || n != s.data.Size() {
@@ -106,7 +106,7 @@ func codecOf(t *tensorfs.Tensor, opts Options, to kernel.Float) (c codec, err er
 func blockCodec(t *tensorfs.Tensor, to kernel.Float) (codec, error) {
 	d, ok := to.Lookup(t.DType.String())
 	if !ok {
-		return codec{}, fmt.Errorf("%s cannot be decoded from the file alone; see raw/", t.DType)
+		return codec{}, fmt.Errorf("tensorfs cannot decode %s; see raw/", t.DType)
 	}
 	c := codec{
 		streams: []stream{blocksOf(t.Data, int64(d.Bytes))},

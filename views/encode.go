@@ -120,7 +120,7 @@ func (o Options) encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) 
 	case encoded:
 		return encoderCodec(t, o, e)
 	}
-	return codec{}, fmt.Errorf("%s cannot be made of %s; ask for F16 or F32", to, encodingOf(t))
+	return codec{}, fmt.Errorf("%s cannot be converted to %s; ask for F16 or F32", encodingOf(t), to)
 }
 
 // swappedCodec gives big-endian numbers as little-endian ones of the same type:

@@ -407,15 +407,15 @@ func TestEncodeRefuses(t *testing.T) {
 		{tensorfs.Tensor{DType: tensorfs.I32, Shape: []int64{2, 32}, Data: b(256)}, tensorfs.F32, "I32 holds integers"},
 		{tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{2, 33}, Data: b(264)}, tensorfs.Q8_0, "not rows of whole blocks of Q8_0"},
 		{tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{2, 32}, Data: b(256)}, tensorfs.NVFP4, "not rows of whole blocks of NVFP4"},
-		{tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{2, 256}, Data: b(2048)}, tensorfs.IQ3_S, "IQ3_S cannot be made of F32"},
+		{tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{2, 256}, Data: b(2048)}, tensorfs.IQ3_S, "F32 cannot be converted to IQ3_S"},
 		{tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{2, 32}, Data: b(256)}, tensorfs.Unknown, "UNKNOWN"},
 		{tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{2, 32}, Data: b(255)}, tensorfs.F32, "holds other numbers"},
 		{tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{2, 32}, Data: b(128)}, tensorfs.Q8_0, "holds other numbers"},
 		{tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{2, 32}, Data: b(128), Opaque: "nobody knows"}, tensorfs.F32, "nobody knows"},
 		{tensorfs.Tensor{DType: tensorfs.F32, Shape: []int64{2, 32}, Data: b(256), Owner: "w"}, tensorfs.F32, "companion of w"},
-		{tensorfs.Tensor{DType: tensorfs.IQ2_KS, Shape: []int64{1, 256}, Data: b(72)}, tensorfs.F32, "cannot be decoded"},
-		{good, tensorfs.NVFP4, "NVFP4 cannot be made of affine with 4 bits in groups of 64"},
-		{good, tensorfs.Q1_0, "Q1_0 cannot be made of"},
+		{tensorfs.Tensor{DType: tensorfs.IQ2_KS, Shape: []int64{1, 256}, Data: b(72)}, tensorfs.F32, "tensorfs cannot decode IQ2_KS"},
+		{good, tensorfs.NVFP4, "affine with 4 bits in groups of 64 cannot be converted to NVFP4"},
+		{good, tensorfs.Q1_0, "cannot be converted to Q1_0"},
 		{with(func(x *tensorfs.Tensor, _ *tensorfs.Quant) { x.Data = b(7) }), tensorfs.Q4_1, "need"},
 		{with(func(_ *tensorfs.Tensor, q *tensorfs.Quant) { q.Scales = nil }), tensorfs.Q4_1, "needs scales"},
 		{with(func(_ *tensorfs.Tensor, q *tensorfs.Quant) { q.Biases = nil }), tensorfs.F32, "needs biases"},
@@ -427,7 +427,7 @@ func TestEncodeRefuses(t *testing.T) {
 		if err == nil || d != nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s of %v to %s: %v, want %q", c.x.DType, c.x.Numbers(), c.to, err, c.err)
 		}
-		if c.x.Quant != nil && !strings.Contains(err.Error(), "made of") {
+		if c.x.Quant != nil && !strings.Contains(err.Error(), "cannot be converted to") {
 			if _, _, err := Exact(&c.x); err == nil {
 				t.Errorf("%+v has an exact type", c.x.Quant)
 			}

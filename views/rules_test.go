@@ -109,8 +109,8 @@ func shapeOf(t testing.TB, s string) (shape []int64) {
 	return shape
 }
 
-// summary is a view in the form of the tables below: a line a tensor, those that
-// are absent after a minus.
+// summary is a view in the form of the tables below: a line per tensor, absent tensors after a
+// minus.
 func summary(b Built) []string {
 	var out []string
 	for _, x := range list(b.Tensors) {
@@ -363,9 +363,9 @@ func TestF16Reasons(t *testing.T) {
 		- c.bool BOOL holds integers, which are not converted; see raw/
 		- d.tl2 tiles are not known
 		- e.opaque its numbers are not known
-		- f.foreign IQ4_K cannot be decoded from the file alone; see raw/
-		- g.f6 F6_E2M3 cannot be decoded from the file alone; see raw/
-		- h.c64 C64 cannot be decoded from the file alone; see raw/
+		- f.foreign tensorfs cannot decode IQ4_K; see raw/
+		- g.f6 tensorfs cannot decode F6_E2M3; see raw/
+		- h.c64 tensorfs cannot decode C64; see raw/
 		- i.repacked Q4_0_4_4 with rows that are not a multiple of 4 cannot be put in order; see raw/
 		- j.repacked Q4_0_4_4 with rows that are not a multiple of 4 cannot be put in order; see raw/
 		- k.repacked Q4_0_8_8 with rows that are not a multiple of 8 cannot be put in order; see raw/
@@ -373,7 +373,7 @@ func TestF16Reasons(t *testing.T) {
 		- m.i2s `+want+`
 		- n.biases a companion of n.weight and not a tensor of its own; see raw/
 		- n.scales a companion of n.weight and not a tensor of its own; see raw/
-		- o.long Q4_0_8_8 mixes the bytes of rows, and those of shape [8 2097152] are too long for that; see raw/`)
+		- o.long Q4_0_8_8 mixes the bytes of several rows, and the rows of shape [8 2097152] are too long for that; see raw/`)
 	}
 }
 
@@ -495,8 +495,7 @@ func TestNpy(t *testing.T) {
 	}
 }
 
-// TestChoose holds that views come in one order, each once, and that what is not
-// chosen is not made.
+// TestChoose holds that views come in one order, each once, and that only chosen views are made.
 func TestChoose(t *testing.T) {
 	m := describe(t, "a F32 4")
 	for _, test := range []struct{ names, want string }{
@@ -523,7 +522,7 @@ func TestChoose(t *testing.T) {
 	if n := len(Build(m, Options{})); n != 8 {
 		t.Errorf("%d views without a choice", n)
 	}
-	want := `"f64" is not a view; the views are raw, packed, f16, bf16, f32, fused, fused-f16, npy, npy-f32; default stands for all but those on request`
+	want := `"f64" is not a view; the views are raw, packed, f16, bf16, f32, fused, fused-f16, npy, npy-f32; default means all views that need not be named`
 	if _, err := Choose([]string{"f16", "f64"}); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -543,8 +542,8 @@ func TestWiderAbsent(t *testing.T) {
 	}
 }
 
-// parseNpy reads an .npy file as NumPy's format specification says, and insists
-// that data begin on a page, and that there is no page without data.
+// parseNpy reads an .npy file by NumPy's format specification, and insists that data begin on a
+// page, and that every page has data.
 func parseNpy(t *testing.T, b []byte, descr string) (shape []int64, data []byte) {
 	t.Helper()
 	if len(b) < 10 || string(b[:6]) != "\x93NUMPY" || b[6] != 1 || b[7] != 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
-// TestTypesAgree holds each type's row and that of its decoder to each other: the
-// kernel imports nothing, so what its decoders need of a type it says itself.
+// TestTypesAgree compares each type's row with its decoder's: the kernel imports nothing, so its
+// decoders repeat what they need of a type.
 func TestTypesAgree(t *testing.T) {
 	// Whole types have layouts that kernel.I2S knows, and no rows.
 	for d := range tensorfs.DTypes() {

@@ -108,7 +108,7 @@ func Choose(names []string) ([]View, error) {
 			return nil, fmt.Errorf("%q is not a view; did you mean %s?", name, lower)
 		}
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("%q is not a view; the views are %s; %s stands for all but those on request", name, strings.Join(known[1:], ", "), Default)
+			return nil, fmt.Errorf("%q is not a view; the views are %s; %s means all views that need not be named", name, strings.Join(known[1:], ", "), Default)
 		}
 	}
 	return chosen, nil

@@ -70,7 +70,7 @@ func TestAdvice(t *testing.T) {
 		{"an adapter of another model", adapter("../../testdata/lora/plain-bf16-f32/adapter0"), `the adapter was made for "x/y", and the model is `},
 		{"a model for an adapter", adapter(llama3), "or a GGUF file of general.type adapter"},
 		{"a folder without a model", func(t *testing.T) []string { return []string{"info", t.TempDir()} }, "name a GGUF or safetensors file, a model directory or an Ollama manifest"},
-		{"a path that is not there", func(*testing.T) []string { return []string{"info", "/nothere/m.gguf"} }, "check the path (models in a store are called ollama:NAME or hf:ORG/NAME)"},
+		{"a path that is not there", func(*testing.T) []string { return []string{"info", "/nothere/m.gguf"} }, "check the path (models in a store are named ollama:NAME or hf:ORG/NAME)"},
 		{"a file of another program", single("m.bin", "PK\x03\x04"), "unpack it first"},
 	} {
 		t.Run(x.name, func(t *testing.T) {

@@ -131,7 +131,7 @@ func TestMirrorTokens(t *testing.T) {
 	for _, kind := range []string{"private", "gated"} {
 		t.Run(kind, func(t *testing.T) {
 			h, commit, file := mirrored(t, 1, each)
-			want := "hf:org/m: the Hub says there is no such model, or none that you may see; check the name"
+			want := "hf:org/m: by the Hub's answer there is no such model, or you may not see it; check the name"
 			if kind == "gated" {
 				h.Gated["org/m"], h.Granted["org/m"] = true, "hf_right"
 				want = "the model is gated"

@@ -54,12 +54,12 @@ func TestMMProj(t *testing.T) {
 		config, describe string // what config.json and tensorfs.json have
 	}{
 		{nil, nil, language, `"notes": []`},
-		{nil, []string{"--mmproj", elsewhere}, class, "the vision tower is that of vision.gguf (--mmproj)"},
+		{nil, []string{"--mmproj", elsewhere}, class, "the vision tower comes from vision.gguf (--mmproj)"},
 		{nil, []string{"--mmproj", text}, language, "it has no clip.projector_type, and is no vision tower"},
 		{nil, []string{"--mmproj", filepath.Join(folder, "none.gguf")}, language, "none.gguf"},
-		{link("mmproj-gemma-F16.gguf"), nil, class, "the vision tower is that of mmproj-gemma-F16.gguf, which is in the same folder"},
+		{link("mmproj-gemma-F16.gguf"), nil, class, "the vision tower comes from mmproj-gemma-F16.gguf, which is in the same folder"},
 		{nil, []string{"--mmproj", "none"}, language, `"notes": []`},
-		{link("mmproj-gemma-BF16.gguf"), nil, class, "the vision tower is that of mmproj-gemma-BF16.gguf"},
+		{link("mmproj-gemma-BF16.gguf"), nil, class, "the vision tower comes from mmproj-gemma-BF16.gguf"},
 		{link("mmproj-other.gguf"), nil, language, "there are 3 vision towers: mmproj-gemma-BF16.gguf, mmproj-gemma-F16.gguf, mmproj-other.gguf; name one with --mmproj FILE"},
 	} {
 		if c.before != nil {
@@ -128,13 +128,13 @@ func TestMMProjElsewhere(t *testing.T) {
 		flags            []string
 		config, describe string
 	}{
-		{"hf:acme/one", nil, class, "the vision tower is that of mmproj-F32.gguf, which is in the same folder"},
+		{"hf:acme/one", nil, class, "the vision tower comes from mmproj-F32.gguf, which is in the same folder"},
 		{"hf:acme/one", []string{"--mmproj", "none"}, language, `"notes": []`},
-		{"hf:acme/below:Q8_0", nil, class, "the vision tower is that of mmproj.gguf, which is in the same folder"},
+		{"hf:acme/below:Q8_0", nil, class, "the vision tower comes from mmproj.gguf, which is in the same folder"},
 		{"hf:acme/below:BF16", nil, language, `"notes": []`},
-		{"hf:acme/below:BF16", []string{"--mmproj", filepath.Join(folder, "mmproj.gguf")}, class, "the vision tower is that of mmproj.gguf (--mmproj)"},
+		{"hf:acme/below:BF16", []string{"--mmproj", filepath.Join(folder, "mmproj.gguf")}, class, "the vision tower comes from mmproj.gguf (--mmproj)"},
 		{"hf:acme/two", nil, language, "there are 2 vision towers: mmproj-a.gguf, mmproj-b.gguf; name one with --mmproj FILE"},
-		{oci, nil, class, "the vision tower is that of model.mmproj, which is in the same folder"},
+		{oci, nil, class, "the vision tower comes from model.mmproj, which is in the same folder"},
 		{oci, []string{"--mmproj", "none"}, language, `"notes": []`},
 	} {
 		for file, want := range map[string]string{"hf/config.json": c.config, "hf/tensorfs.json": c.describe} {

@@ -81,7 +81,7 @@ func TestFetchedOpensInSilence(t *testing.T) {
 	}
 	h.Break(nil)
 	h.Private["acme/tiny"] = "a token that nobody has"
-	failsWith(t, 1, []string{"info", "hf:acme/tiny"}, "hf:acme/tiny: the Hub says there is no such model, or none that you may see")
+	failsWith(t, 1, []string{"info", "hf:acme/tiny"}, "hf:acme/tiny: by the Hub's answer there is no such model, or you may not see it")
 }
 
 // An error of a name for which nobody answers has the name that was typed, what is here
@@ -104,11 +104,11 @@ func TestSilenceNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"hf:foo/bar":                       {"hf:foo/bar: the Hub did not answer: ", "refuses connections; check the address", "; --offline asks nobody"},
-		"hf:bart/tiny-gguf":                {"hf:bart/tiny-gguf: the Hub did not answer: ", "; write it as hf:bart/Tiny-GGUF, or check", "; --offline asks nobody"},
-		"hf:bart/Tiny-GGUF:Q5_K_M":         {"hf:bart/Tiny-GGUF:Q5_K_M: the Hub did not answer: ", ", only Q4_K_M", "--offline asks nobody"},
-		"hf:bart/Tiny-GGU":                 {"hf:bart/Tiny-GGU: the Hub did not answer: ", "; did you mean hf:bart/Tiny-GGUF? If not, check", "--offline asks nobody"},
-		"ollama:" + host + "/library/tiny": {"ollama:" + host + "/library/tiny: the registry " + host + " did not answer: ", "has the tags bf16, int4, not latest; name one, such as ollama:" + host + "/library/tiny:", ", or check", "; --offline asks nobody"},
+		"hf:foo/bar":                       {"hf:foo/bar: the Hub did not answer: ", "refuses connections; check the address", "; --offline asks no server"},
+		"hf:bart/tiny-gguf":                {"hf:bart/tiny-gguf: the Hub did not answer: ", "; write it as hf:bart/Tiny-GGUF, or check", "; --offline asks no server"},
+		"hf:bart/Tiny-GGUF:Q5_K_M":         {"hf:bart/Tiny-GGUF:Q5_K_M: the Hub did not answer: ", ", only Q4_K_M", "--offline asks no server"},
+		"hf:bart/Tiny-GGU":                 {"hf:bart/Tiny-GGU: the Hub did not answer: ", "; did you mean hf:bart/Tiny-GGUF? If not, check", "--offline asks no server"},
+		"ollama:" + host + "/library/tiny": {"ollama:" + host + "/library/tiny: the registry " + host + " did not answer: ", "has the tags bf16, int4, not latest; name one, such as ollama:" + host + "/library/tiny:", ", or check", "; --offline asks no server"},
 	} {
 		_, _, stderr := command("info", "--timeout", "1s", name)
 		if strings.Contains(stderr, "http://") {

@@ -366,7 +366,7 @@ func TestRemoteLocalFirst(t *testing.T) {
 	id := h.Commit("acme/tiny", map[string][]byte{"tiny-Q8_0.gguf": b, "tiny-Q4_K_M.gguf": other})
 	failsWith(t, 1, []string{"info", "hf:acme/tiny"}, "hf:acme/tiny: it has 2 GGUF models: Q4_K_M, Q8_0; name one, such as hf:acme/tiny:Q4_K_M")
 	failsWith(t, 1, []string{"info", "hf:acme/tiny:Q2_K"}, `hf:acme/tiny:Q2_K: it has no GGUF model "Q2_K", only Q4_K_M, Q8_0`)
-	failsWith(t, 1, []string{"info", "hf:acme/none"}, "hf:acme/none: the Hub says there is no such model, or none that you may see; check the name, or set HF_TOKEN")
+	failsWith(t, 1, []string{"info", "hf:acme/none"}, "hf:acme/none: by the Hub's answer there is no such model, or you may not see it; check the name, or set HF_TOKEN")
 	if got := infoOf(t, "hf:acme/tiny:Q8_0"); !strings.Contains(got, id) {
 		t.Errorf("%s does not name the commit", got)
 	}

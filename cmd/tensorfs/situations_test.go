@@ -165,7 +165,7 @@ func TestSituations(t *testing.T) {
 			return renamedOf(t, "../../testdata/architectures/qwen3-vl", func(name string) string {
 				return strings.Replace(strings.Replace(name, "model.visual.", "visual.", 1), "visual.", "model.language_model.visual.", 1)
 			})
-		}, "gguf/tensorfs.json", []string{`"available": true`, "this is the language model alone, without vision"}, nil, 0},
+		}, "gguf/tensorfs.json", []string{`"available": true`, "this is only the language model, without vision"}, nil, 0},
 
 		// GGUF files that a program loads no more, or never did.
 		{"a way to cut texts that a fork has", meta("tokenizer.ggml.pre", "acme-bpe"), "gguf/tensorfs.json", loads(`tokenizer.ggml.pre is \"acme-bpe\"`), nil, 0},

@@ -195,7 +195,7 @@ func TestTheirWords(t *testing.T) {
 		{"completion tcsh", 2, "there are completions for bash, fish, powershell and zsh"},
 		{"man", 2, "tensorfs help COMMAND prints the same text"},
 		{"help man", 2, "tensorfs help COMMAND prints the same text"},
-		{"info Modelfile", 1, "name what its FROM says: ./m.gguf"},
+		{"info Modelfile", 1, "name the model of its FROM line: ./m.gguf"},
 		{"mount --log journald MODEL x", 2, "--log journald: did you mean journal? For a file of that name write ./journald"},
 		{"mount --log sys-log MODEL x", 2, "did you mean syslog?"},
 		{"mount --log '' MODEL x", 2, "--log is empty"},

@@ -82,7 +82,7 @@ func TestWrongInputs(t *testing.T) {
 		{"info a/b", 1, at("a/b") + noFile + "did you mean hf:a/b?"},
 		{"a/b", 1, at("a/b") + noFile + "did you mean hf:a/b?"},
 		{"info gguf:m.gguf", 1, at("gguf:m.gguf") + noFile + "did you mean " + at("m.gguf") + "?"},
-		{"info gguf:zzzzzz", 1, at("gguf:zzzzzz") + noFile + "check the path (models in a store are called ollama:NAME or hf:ORG/NAME)"},
+		{"info gguf:zzzzzz", 1, at("gguf:zzzzzz") + noFile + "check the path (models in a store are named ollama:NAME or hf:ORG/NAME)"},
 		{"info -", 1, "-: models are not read from a pipe; write it to a file, and name that"},
 		{"info /dev/null", 1, "/dev/null: it is a device, not a regular file; models are not read from a pipe or a device: write it to a file, and name that"},
 		{"info " + long, 1, at(long[:199-len(dir)-1]) + "..." + long[:197] + ": its name is longer than file names can be; check the path"},

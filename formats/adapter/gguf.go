@@ -52,7 +52,7 @@ func ofGGUF(m *tensorfs.Model) (*Adapter, error) {
 		case strings.HasSuffix(name, "_norm.weight"):
 			module(name).Weight = t
 		default:
-			return nil, wrong(m, t.Source, "it is no part of a LoRA adapter that is known")
+			return nil, wrong(m, t.Source, "it is not a known part of a LoRA adapter")
 		}
 	}
 	slices.SortFunc(a.Modules, func(x, y Module) int { return strings.Compare(x.Name, y.Name) })

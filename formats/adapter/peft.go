@@ -22,13 +22,13 @@ const maxRank = 1 << 16
 // beyond are keys of adapter_config.json that say that there is more to the adapter than
 // its tensors, unless they are null, false or empty.
 var beyond = []struct{ key, why string }{
-	{"layer_replication", "it makes layers of others"},
+	{"layer_replication", "it repeats layers of the base"},
 	{"alora_invocation_tokens", "it holds from some tokens on, and not in the weights"},
-	{"megatron_config", "its modules are those of Megatron"},
+	{"megatron_config", "its modules are Megatron's"},
 	{"use_qalora", "its A is for groups of columns"},
 	{"use_bdlora", "its matrices are blocks"},
 	{"arrow_config", "which of several adapters holds is chosen at each token"},
-	{"monteclora_config", "its numbers are drawn anew"},
+	{"monteclora_config", "its numbers are random, and drawn again at each use"},
 	{"velora_config", "it is more than a product"},
 	{"kasa_config", "it changes the base too"},
 }
@@ -112,7 +112,7 @@ func (c *config) check() (err error) {
 	how := strings.ToLower(c.Raw("init_lora_weights").Text())
 	for _, x := range changesBase {
 		if how == x || strings.HasPrefix(how, x+"_") {
-			return c.refuse("init_lora_weights", tensorfs.Quote(how)+" changed the base when the adapter was made, and the adapter is for that base alone")
+			return c.refuse("init_lora_weights", tensorfs.Quote(how)+" changed the base while the adapter was trained, so the adapter fits only the changed base")
 		}
 	}
 	number := func(key string, least, most float64) (float64, error) {
@@ -250,7 +250,7 @@ func ofPEFT(m *tensorfs.Model) (*Adapter, error) {
 		}
 		module, p, adapter := split(name)
 		if p == nil {
-			return nil, wrong(m, t.Source, "it is no part of a LoRA adapter that is known")
+			return nil, wrong(m, t.Source, "it is not a known part of a LoRA adapter")
 		}
 		if adapter != "" {
 			if first != "" && adapter != named {
@@ -383,7 +383,7 @@ func (c *config) complete(x *Module) error {
 	case rows != columns:
 		return wrong(c.m, x.A.Source, "shape %v and shape %v of B have no common rank", x.A.Shape, x.B.Shape)
 	case x.Parameters == nil && rows != x.Rank, rows%x.Rank != 0:
-		return wrong(c.m, x.A.Source, "shape %v, where %s says that the rank is %d", x.A.Shape, ConfigName, x.Rank)
+		return wrong(c.m, x.A.Source, "shape %v does not fit the rank in %s, which is %d", x.A.Shape, ConfigName, x.Rank)
 	case x.Parameters == nil && x.Rank > max(x.A.Shape[1], x.B.Shape[0]):
 		return wrong(c.m, x.A.Source, "a rank of %d is more than the %d columns and %d rows of the weight", x.Rank, x.A.Shape[1], x.B.Shape[0])
 	}

@@ -57,7 +57,7 @@ arch c like b
 	}
 }
 
-// TestMistakes: a text that is wrong says where.
+// TestMistakes: a mistake in a text is an error with its line.
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"arch a\n  what b\n":      "text:2: unknown word",
@@ -68,7 +68,7 @@ func TestMistakes(t *testing.T) {
 		"arch a\n  dropped a a\n": "text:2: dropped has a twice",
 		"arch a\n  dropped +a\n":  "text:2: +a changes",
 		"arch a\n  dropped a\narch b like a\n  dropped -b\n":                           "text:4: there is no b",
-		"arch a\n  dropped a\narch b like a\n  dropped -a b\n":                         "text:4: dropped has changes and items",
+		"arch a\n  dropped a\narch b like a\n  dropped -a b\n":                         "text:4: dropped mixes changes with other items",
 		"arch a\n  dropped [a b\n":                                                     "text:2: a condition without its end",
 		"arch a\n  dropped [a +] b\n":                                                  "text:2: the expression",
 		"arch a\n  dropped b(c\n":                                                      "text:2: parentheses",
@@ -77,8 +77,8 @@ func TestMistakes(t *testing.T) {
 		"arch a\n  first output!\n":                                                    "text:2: output!: unknown marks",
 		"arch a\n  first attention.q\n":                                                "text:2: attention.q is not in that part",
 		"arch a\n  layer nobody\n":                                                     `text:2: modules.txt has no "nobody"`,
-		"arch a\n  layer attention.q\narch b like a\n  gguf a\n  layer -attention.q\n": "text:3: b has layer, and the tensors of a are",
-		"arch a\n  sizes q=1\narch b like a\n  gguf a\n  sizes q=2\n":                  "text:3: b has sizes",
+		"arch a\n  layer attention.q\narch b like a\n  gguf a\n  layer -attention.q\n": "text:3: b: layer is not allowed here, because block a already",
+		"arch a\n  sizes q=1\narch b like a\n  gguf a\n  sizes q=2\n":                  "text:3: b: sizes is not allowed here",
 		"arch a\n  sizes a=b+\n":                                                       "text:2: a=b+: the expression",
 		"arch a\n  dropped [" + strings.Repeat("!", 99) + "a]":                         "it is too deep",
 	} {
@@ -166,7 +166,7 @@ func TestMovesOf(t *testing.T) {
 	}
 }
 
-// TestNames: names of both sides mean the module that they stand for.
+// TestNames: names of both sides find their module.
 func TestNames(t *testing.T) {
 	for _, a := range All() {
 		for _, layout := range []names.Layout{names.GGUF, names.HF} {
@@ -180,7 +180,7 @@ func TestNames(t *testing.T) {
 						name = a.InGGUF(x, layer)
 					}
 					if x.When != nil && strings.HasPrefix(x.When.String(), "!") && x.Module == "attention_norm" {
-						continue // in the place of another
+						continue // an alternative of another module
 					}
 					if layout == names.HF && (x.HF == "" || x.Moved("latent_v") || x.Moved("latent_k") || x.Moved("mixed_qkv") || x.Moved("mixed_z") || x.Moved("turned") || x.Moved("turned_half") || x.Moved("part") || x.Moved("answers")) {
 						continue // not one for one
@@ -243,8 +243,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestSizes: sizes follow from facts, from each other and from tensors, and whoever
-// contradicts them is named.
+// TestSizes: sizes follow from facts, from each other and from tensors, and an error names the
+// source of a contradiction.
 func TestSizes(t *testing.T) {
 	facts := map[string]any{
 		"dim": int64(64), "n_heads": int64(4), "ffn_dim": int64(0), "assumed.head_dim": int64(16), "assumed.n_kv_heads": int64(4),

@@ -167,7 +167,7 @@ func (b *block) ofAnother(file string) error {
 	}
 	for _, word := range tensorWords {
 		if _, ok := b.words[word]; ok {
-			return mistake(file, b.line, "%s has %s, and the tensors of %s are those of its own block", b.name, word, b.words["gguf"][0].Text)
+			return mistake(file, b.line, "%s: %s is not allowed here, because block %s already describes the tensors", b.name, word, b.words["gguf"][0].Text)
 		}
 	}
 	return nil
@@ -210,7 +210,7 @@ func (b *block) inherit(file string, blocks []*block) error {
 			words[word], err = changed(file, words[word], items)
 		default:
 			first := items[0]
-			err = mistake(file, first.Line, "%s has changes and items that are none", word)
+			err = mistake(file, first.Line, "%s mixes changes with other items", word)
 		}
 		if err != nil {
 			return err

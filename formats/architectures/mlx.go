@@ -104,7 +104,7 @@ func readMLX(file, needs, facts string) (map[string]*MLXClass, error) {
 			all[name] = all[of]
 		}
 		if all[of] == nil && err == nil {
-			err = fmt.Errorf("%s_needs.txt: %s is another name of %s, which is no type", file, name, of)
+			err = fmt.Errorf("%s_needs.txt: %s is another name of %s, which is not a type of this file", file, name, of)
 		}
 	}
 	return all, err

@@ -164,7 +164,7 @@ func (s *Sizes) hold(tensor string, n int64, name string) error {
 		return fmt.Errorf("%s has %d for %s, and %s has %d", tensor, n, s.source(name), l.from, l.n)
 	}
 	if heads := s.Len("heads"); name == "q" && heads > 0 && n%heads != 0 {
-		return fmt.Errorf("%d rows of q are not those of %d heads", n, heads)
+		return fmt.Errorf("q has %d rows, which do not divide into %d heads", n, heads)
 	}
 	return nil
 }

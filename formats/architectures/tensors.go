@@ -343,7 +343,7 @@ func (t *Tensor) readMoves(text string, table *moduleTable) (rest, why string) {
 			m.Args = strings.Fields(inside)
 		}
 		if slices.Contains([]string{"as", "as_turned", "part", "of", "times", "times_states"}, name) && len(m.Args) == 0 {
-			return "", name + " says nothing in parentheses"
+			return "", name + " needs arguments in parentheses"
 		}
 		t.Moves = append(t.Moves, m)
 		if rest, ok := strings.CutPrefix(text, ","); ok {

@@ -85,7 +85,7 @@ func (t *tree) open() (m tensorfs.Model, all jsonobj.Object, err error) {
 		return m, all, err
 	}
 	if v := index.Raw("version").String(); v != "1" {
-		return m, all, t.malformed(indexName, fmt.Sprintf("its version is %s, and 1 is known", tensorfs.Quote(v)), "make the tree again with this release of tensorfs")
+		return m, all, t.malformed(indexName, fmt.Sprintf("its version is %s, and 1 is known", tensorfs.Quote(v)), "export the tree again with this release of tensorfs")
 	}
 	model := index.Object("model")
 	m = tensorfs.Model{Path: t.src.Location(t.dir), Architecture: str(model.Raw("architecture")), Layout: str(model.Raw("layout")), Format: Format}
@@ -194,7 +194,7 @@ func (t *tree) adds(v *view, name string, e jsonobj.Object) bool {
 func (t *tree) add(x found) error {
 	e, label := x.entry, x.view.name+"/"+x.name
 	fail := func(problem string) error {
-		return t.malformed(indexName, tensorfs.Printable(label)+": "+problem, "make the tree again")
+		return t.malformed(indexName, tensorfs.Printable(label)+": "+problem, "export the tree again")
 	}
 	r := tensorfs.Tensor{Name: strings.TrimSuffix(x.name, x.view.suffix), Source: sourceName(e),
 		BigEndian: e.Raw("big_endian").String() == "true", Opaque: str(e.Raw("opaque")), Apart: str(e.Raw("apart"))}
@@ -235,7 +235,7 @@ func (t *tree) data(e jsonobj.Object, label string, size int64) (tensorfs.Data, 
 		t.files = append(t.files, f)
 		f.SetLabel(label)
 		if f.Size() != size {
-			return nil, t.malformed(label, fmt.Sprintf("it has %d bytes, and index.json says %d", f.Size(), size), "make the tree again")
+			return nil, t.malformed(label, fmt.Sprintf("it has %d bytes instead of the %d in index.json", f.Size(), size), "export the tree again")
 		}
 		return f.Section(0, size), nil
 	}
@@ -243,7 +243,7 @@ func (t *tree) data(e jsonobj.Object, label string, size int64) (tensorfs.Data, 
 	if d := tensorfs.Concat(runs...); ok && d.Size() == size {
 		return d, nil
 	}
-	return nil, t.malformed(indexName, tensorfs.Printable(label)+": its extents are not in the model's files", "make the tree again")
+	return nil, t.malformed(indexName, tensorfs.Printable(label)+": its extents are not in the model's files", "export the tree again")
 }
 
 // object reads a file of the tree.
@@ -254,7 +254,7 @@ func (t *tree) object(name string) (jsonobj.Object, error) {
 	}
 	o, err := jsonobj.Parse(text)
 	if e, ok := errors.AsType[*jsonobj.SyntaxError](err); ok {
-		return o, &tensorfs.FormatError{File: t.src.Location(path.Join(t.dir, name)), Offset: e.Offset, Problem: e.Problem, Advice: "make the tree again"}
+		return o, &tensorfs.FormatError{File: t.src.Location(path.Join(t.dir, name)), Offset: e.Offset, Problem: e.Problem, Advice: "export the tree again"}
 	}
 	return o, err
 }

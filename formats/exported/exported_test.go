@@ -23,8 +23,8 @@ import (
 
 const testdata = "../../testdata"
 
-// write writes the files of a model's tree to a directory: those that keep keeps, and
-// source/ as a mount has it if links is set.
+// write writes the files of a model's tree that keep selects to a directory, with source/ as in a
+// mount if links is set.
 func write(t *testing.T, m *tensorfs.Model, dir string, links bool, keep func(path string) bool) {
 	t.Helper()
 	var files []export.File
@@ -203,8 +203,8 @@ func TestMounts(t *testing.T) {
 	})
 }
 
-// TestParts opens exports of parts of trees: a tensor is what the view that says most
-// of it has, and the views that only follow from that are as they were.
+// TestParts opens exports of parts of trees: a tensor comes from the view that keeps most of it,
+// and the views that follow from that view are unchanged.
 func TestParts(t *testing.T) {
 	const model = "models-mlx/qwen3-mixed"
 	for _, c := range []struct {
@@ -271,8 +271,8 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
-// TestChanged holds that a tree whose files are replaced goes on with those that it has
-// open, and that one whose files are written to gives ErrChanged.
+// TestChanged holds that an open tree whose files are replaced continues with its open files, and
+// that one whose files are overwritten gives ErrChanged.
 func TestChanged(t *testing.T) {
 	m, dir := open(t, filepath.Join(testdata, "gguf/llama-xs.q8_0.gguf")), t.TempDir()
 	write(t, m, dir, false, in("raw"))
@@ -293,7 +293,7 @@ func TestChanged(t *testing.T) {
 	if err := os.Rename(path+".old", path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := formats.Open(dir); !errors.Is(err, tensorfs.ErrFormat) || !strings.Contains(err.Error(), "it has 3 bytes, and index.json says 256") {
+	if _, err := formats.Open(dir); !errors.Is(err, tensorfs.ErrFormat) || !strings.Contains(err.Error(), "it has 3 bytes instead of the 256 in index.json") {
 		t.Error(err)
 	}
 }

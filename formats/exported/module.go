@@ -57,13 +57,13 @@ func (t *tree) join() error {
 			codes.Opaque = "the release of tensorfs that made this directory did not say which scales belong to it; export it again"
 		}
 		if _, ok := assemble.Default(q.Mode); !ok && q.Mode != "fp8" && codes.Opaque == "" {
-			codes.Opaque = fmt.Sprintf("an exported tree does not say how %s is unpacked: see the other views of it, or name the model that it was made of", tensorfs.Quote(q.Mode))
+			codes.Opaque = fmt.Sprintf("an exported tree does not record how to unpack %s: use its other views, or name the model that it was exported from", tensorfs.Quote(q.Mode))
 		}
 		if codes.Opaque != "" {
 			continue
 		}
 		if err := check(codes, q); err != nil {
-			return t.malformed(indexName, fmt.Sprintf("raw/%s: %v", codes.Name, err), "make the tree again")
+			return t.malformed(indexName, fmt.Sprintf("raw/%s: %v", codes.Name, err), "export the tree again")
 		}
 		assemble.Attach(codes, q)
 	}

@@ -53,7 +53,7 @@ var contents = []struct {
 	{at(4, "TFL3"), "it is a TensorFlow Lite model", another},
 	{isMatrix, "it is an importance matrix in the old format of llama.cpp", "convert it with llama-imatrix --in-file imatrix.dat -o imatrix.gguf"},
 	{isONNX, "it is an ONNX model", another},
-	{isRecipe, "it is a recipe of mergekit", "name it as the model of a command; it is no adapter, and no model of another recipe"},
+	{isRecipe, "it is a recipe of mergekit", "name it as the model of a command; it cannot be an adapter, or a model of another recipe"},
 	{at(0, "\x7fELF"), "it is a program (ELF)", "name the model file; the model in a llamafile is taken out with unzip FILE '*.gguf'"},
 }
 
@@ -99,7 +99,7 @@ func File(name string, content tensorfs.Data) (problem, advice string) {
 		}
 	}
 	if m := modelfile.FindSubmatch(head); m != nil {
-		return "it is a Modelfile of Ollama, which names a model", "name what its FROM says: " + tensorfs.Printable(string(m[1]))
+		return "it is an Ollama Modelfile, which only names a model", "name the model of its FROM line: " + tensorfs.Printable(string(m[1]))
 	}
 	if problem, advice := Piece(name); problem != "" {
 		return problem, advice

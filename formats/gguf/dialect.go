@@ -110,7 +110,7 @@ type Spelling struct {
 }
 
 // FromOllama notes that a model's keys and names are llama.cpp's instead of Ollama's.
-const FromOllama = "Ollama's own converter wrote the file; keys and names are those of llama.cpp's"
+const FromOllama = "Ollama's own converter wrote the file; its keys and names are shown as llama.cpp's converter writes them"
 
 // OllamaModel is the name below source/ of the language model in an Ollama model.
 const OllamaModel = "model.gguf"

@@ -192,7 +192,7 @@ var steps = map[string]func(t *translation, args []string){
 				continue
 			}
 			if x.Change != nil || !x.WholeRowGroups() || n%x.DType.RowGroup() != 0 {
-				t.Absent = "the rows of " + tensorfs.Quote(x.Source) + " cannot be cut to those of the vocabulary"
+				t.Absent = "" + tensorfs.Quote(x.Source) + " has more rows than the vocabulary, and they cannot be cut off"
 				return
 			}
 			x.Data = tensorfs.Section(x.Data, 0, x.Data.Size()/x.Shape[0]*n)
@@ -295,7 +295,7 @@ var steps = map[string]func(t *translation, args []string){
 			}
 		}
 		if len(t.MayLackOne) > 0 {
-			t.Notes = append(t.Notes, "the norms of the layers that predict further tokens lack their one if their means say so, beside those of the other layers: no key of the file tells")
+			t.Notes = append(t.Notes, "whether 1 was subtracted from the norms of the layers that predict further tokens is decided by their means, compared with the other layers' norms: no key of the file tells")
 		}
 	},
 }
@@ -360,7 +360,7 @@ func (t *translation) template(text string) {
 	const key = "tokenizer.chat_template"
 	if t.at(key) < 0 {
 		t.set(key, text)
-		t.Notes = append(t.Notes, "the file has no chat template, so it is that of the model's family")
+		t.Notes = append(t.Notes, "the file has no chat template: the model family's template is used")
 	}
 }
 

@@ -90,13 +90,13 @@ func openSet(src source.FS, name string, first *File, count int64) ([]*File, err
 		return []*File{first}, e
 	}
 	if total != count {
-		e := first.errorAt(-1, -1, "its name says that there are %d shards, but %s says %d", total, keyCount, count)
-		e.Advice = "give the shards their original names"
+		e := first.errorAt(-1, -1, "it is one of %d shards by its name, but %s is %d", total, keyCount, count)
+		e.Advice = "rename the shards as they were published"
 		return []*File{first}, e
 	}
 	if number < 1 || number > count {
-		e := first.errorAt(-1, -1, "its name says that it is shard %d of %d, but shards count from 1", number, count)
-		e.Advice = "give the shards their original names"
+		e := first.errorAt(-1, -1, "it is shard %d of %d by its name, but shards are numbered from 1", number, count)
+		e.Advice = "rename the shards as they were published"
 		return []*File{first}, e
 	}
 	files := []*File{first}

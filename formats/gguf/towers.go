@@ -206,7 +206,7 @@ var towerSteps = map[string]func(t *towerTranslation, args []string){
 		case isNumber && n == 0: // what config.json does not say
 		case v == any(asked), v == constant(args[1]), isNumber && isReal && float32(n) == asked, v == float32(0):
 		default:
-			t.fail("%s is %v, and llama.cpp computes with %s alone", t.full(args[0]), v, args[1])
+			t.fail("%s is %v, and llama.cpp computes only with %s", t.full(args[0]), v, args[1])
 		}
 	},
 	"inverse": func(t *towerTranslation, args []string) {
@@ -262,7 +262,7 @@ var towerSteps = map[string]func(t *towerTranslation, args []string){
 		last := int64(-1)
 		for _, at := range t.list(args[1]) {
 			if at <= last || at >= layers {
-				t.fail("%s has %d, which is no layer after the one before", t.full(args[1]), at)
+				t.fail("%s has %d, which is not a later layer than the number before it", t.full(args[1]), at)
 				return
 			}
 			deep[at], last = true, at
@@ -276,7 +276,7 @@ var towerSteps = map[string]func(t *towerTranslation, args []string){
 		}
 		x := &t.tensors[i]
 		if len(x.Shape) != 4 || x.Shape[0]%3 != 0 {
-			t.fail("shape %v of %s is not that of patches of two pictures", x.Shape, tensorfs.Quote(x.Source))
+			t.fail("shape %v of %s does not fit patches of two pictures", x.Shape, tensorfs.Quote(x.Source))
 			return
 		}
 		x.Shape = slices.Concat([]int64{x.Shape[0] / 3, 3}, x.Shape[1:])

@@ -359,7 +359,7 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"model.safetensors beside an index", map[string][]byte{"w.safetensors": shard("a"), "model.safetensors": shard("b"), "model.safetensors.index.json": index}, []string{"model.safetensors is left out"}},
 		{"stale index", map[string][]byte{"model.safetensors": shard("b"), "model.safetensors.index.json": index}, []string{"the index is stale"}},
-		{"settings that no tensor has", map[string][]byte{"model.safetensors": shard("b"), "config.json": []byte(`{"quantization_config":{"quant_method":"fp8"}}`)}, []string{"config.json says that the model is quantised (fp8), but no tensor is"}},
+		{"settings that no tensor has", map[string][]byte{"model.safetensors": shard("b"), "config.json": []byte(`{"quantization_config":{"quant_method":"fp8"}}`)}, []string{"by config.json the model is quantised (fp8), but no tensor is"}},
 		{"generation_config.json is broken", map[string][]byte{"model.safetensors": shard("b"), "generation_config.json": []byte(`{`)}, []string{"generation_config.json: it is not JSON"}},
 		{"gpt-oss", map[string][]byte{"model.safetensors": shard("model.layers.0.mlp.experts.gate_up_proj_bias"), "config.json": []byte(`{"model_type":"gpt_oss"}`)}, []string{"layers.0.ffn.experts.gate_up.bias and others like it: the model interleaves the rows of its parts"}},
 		{"two names for one thing", map[string][]byte{"model.safetensors": shard("model.norm.weight", "norm.weight")}, []string{`"norm.weight" keeps its name`}},

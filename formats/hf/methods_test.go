@@ -58,8 +58,8 @@ func TestMethodsOfOtherNames(t *testing.T) {
 		{settings: round + `,"packing_format":"auto_round:auto_gptq","extra_config":{".*q_proj":{"bits":8,"data_type":"fp","group_size":[32,128]}}`, tensors: ofFP8, want: fp8([2]int{32, 128}, "scale_inv")},
 		{settings: round + `,"packing_format":"auto_round:auto_gptq","extra_config":{"` + x + `":{"group_size":[32,64]}}`, tensors: ofFP8, raw: "blocks of 32 x 64"},
 		{settings: round + `,"packing_format":"auto_round:llm_compressor"`, tensors: ofMX4, want: &quant{"mxfp4", 4, 32, [2]int{}, []int64{32, 128}, weight, "layers.0.attention.q.scale", ""}},
-		{settings: round + `,"packing_format":"auto_round","data_type":"mx_int"`, tensors: ofMX4, raw: "says auto-round"},
-		{settings: round + `,"packing_format":"auto_round:llm_compressor"`, tensors: ofGPTQ, raw: "says auto-round"},
+		{settings: round + `,"packing_format":"auto_round","data_type":"mx_int"`, tensors: ofMX4, raw: "has auto-round"},
+		{settings: round + `,"packing_format":"auto_round:llm_compressor"`, tensors: ofGPTQ, raw: "has auto-round"},
 		{settings: round + `,"packing_format":"auto_round:llm_compressor_nvfp4_e5m3"`, tensors: ofGPTQ, raw: `packing_format is "auto_round:llm_compressor_nvfp4_e5m3", which is not read`},
 		{settings: round + `,"packing_format":"svdquant"`, tensors: ofGPTQ, raw: `packing_format is "svdquant", which is not read`},
 		{settings: round + `,"rotation_config":{"hadamard":{}}`, tensors: ofGPTQ, raw: "rotation_config is there"},
@@ -69,7 +69,7 @@ func TestMethodsOfOtherNames(t *testing.T) {
 		// Bits and groups of its own, by the module's name or a pattern; the shapes tell.
 		{settings: `"quant_method":"auto-round","bits":8,"group_size":128,"extra_config":{"` + x + `":{"bits":4,"group_size":64}}`, tensors: ofGPTQ, want: gptq},
 		{settings: `"quant_method":"auto-round","bits":8,"group_size":128,"packing_format":"auto_round:awq","extra_config":{".*self_attn.*":{"bits":4,"group_size":64}}`, tensors: ofAWQ, want: awq},
-		{settings: `"quant_method":"auto-round","bits":8,"group_size":128`, tensors: ofGPTQ, raw: "bits is 8, and its shapes are those of 4"},
+		{settings: `"quant_method":"auto-round","bits":8,"group_size":128`, tensors: ofGPTQ, raw: "bits is 8, but its shapes fit 4"},
 		{settings: `"quant_method":"auto-round","bits":4,"group_size":-1`, tensors: ofGPTQ, raw: "has shape [2 32], and its module needs [1 32]"},
 		{settings: round, tensors: ofGPTQ[:2], raw: `.scales" is missing`},
 		{settings: round, tensors: tensors(ofGPTQ[0], ofGPTQ[2]), raw: `.qzeros" is missing`},
@@ -101,11 +101,11 @@ func TestMethodsOfOtherNames(t *testing.T) {
 		{settings: `"compression_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":64}}}}`, tensors: ofInts, want: packed("pack-quantized", 64)},
 		{settings: `"compression_config":{"format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":64}}}}`, tensors: ofInts, want: packed("pack-quantized", 64)},
 		{settings: `"compression_config":{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":64}}}},"sparsity_config":{"format":"dense"}}`, tensors: ofInts, want: packed("pack-quantized", 64)},
-		{settings: `"compression_config":{"quantization_config":{"format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":64}}}},"sparsity_config":{"format":"sparse-24-bitmask"}}`, tensors: ofInts, raw: "sparsity_config says sparse-24-bitmask"},
+		{settings: `"compression_config":{"quantization_config":{"format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":64}}}},"sparsity_config":{"format":"sparse-24-bitmask"}}`, tensors: ofInts, raw: "sparsity_config is sparse-24-bitmask"},
 		{settings: `"quant_method":"compressed-tensors","quantization_config":{"format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":64}}}}`, tensors: ofInts, want: packed("pack-quantized", 64)},
 		{settings: `"text_config":{"compression_config":{"format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":64}}}}}`, tensors: ofInts, want: packed("pack-quantized", 64)},
 		{settings: `"quantization_config":{},"compression_config":{"format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":64}}}}`, tensors: ofInts, want: packed("pack-quantized", 64)},
-		{settings: `"quantization_config":{"quant_method":"gptq","bits":4},"compression_config":{"format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":64}}}}`, tensors: ofInts, raw: "says gptq"},
+		{settings: `"quantization_config":{"quant_method":"gptq","bits":4},"compression_config":{"format":"pack-quantized","config_groups":{"group_0":{"weights":{"num_bits":4,"group_size":64}}}}`, tensors: ofInts, raw: "has gptq"},
 		{settings: `"quant_method":"compressed-tensors","format":"float-quantized","transform_config":{"config_groups":{"R1":{}}}`, tensors: ofRows, raw: "transform_config names config_groups"},
 	} {
 		settings := c.settings

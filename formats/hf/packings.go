@@ -85,7 +85,7 @@ func gptq(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
 		if bits := int(w * 32 / n); q.dynamic || q.bits == 0 {
 			c.Bits = bits
 		} else if bits != q.bits {
-			return nil, fmt.Errorf("bits is %d, and its shapes are those of %d", q.bits, bits)
+			return nil, fmt.Errorf("bits is %d, but its shapes fit %d", q.bits, bits)
 		}
 	}
 	if k := columnsOf(lines, c.Bits); groups > 0 && k > 0 && (k-1)/int64(max(c.Group, 1))+1 != groups && (q.dynamic || c.Group == 0) && k%groups == 0 {
@@ -146,7 +146,7 @@ func (q *quantConfig) compressedWays() {
 			}
 		}
 		if s := brief(o.Object("sparsity_config").Raw("format").Text()); s != "" && s != "dense" {
-			q.changed = fmt.Errorf("sparsity_config says %s, which is not read", s)
+			q.changed = fmt.Errorf("sparsity_config is %s, which cannot be read", s)
 			return
 		}
 	}
@@ -184,7 +184,7 @@ func (q *quantConfig) fitting(try func(way) (*tensorfs.Quant, error), formats ..
 		return nil, q.tooMany
 	}
 	var found *tensorfs.Quant
-	err := fmt.Errorf("format is %s, and its tensors are those of %s", tensorfs.Quote(q.format), strings.Join(formats, " and "))
+	err := fmt.Errorf("format is %s, but its tensors fit %s", tensorfs.Quote(q.format), strings.Join(formats, " and "))
 	for _, w := range q.ways {
 		if !slices.Contains(formats, w.format) {
 			continue

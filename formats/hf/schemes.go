@@ -100,7 +100,7 @@ func (b *builder) quantise() string {
 	b.leftovers(&q)
 	if q.said && confirmed == 0 && !scaled {
 		if q.known() && len(b.tensors.List) > 0 {
-			b.warn("%s says that the model is quantised (%s), but no tensor is", q.where, q.label)
+			b.warn("by %s the model is quantised (%s), but no tensor is", q.where, q.label)
 			return ""
 		}
 	}
@@ -160,12 +160,12 @@ func (b *builder) collect(s *scheme, stem string, main *tensorfs.Tensor) *module
 func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	switch {
 	case !agrees && !q.said:
-		return fmt.Sprintf("its module looks like %s, but no config.json says how it is quantised%s", m.scheme.name, rawHint)
+		return fmt.Sprintf("its module looks like %s, but no config.json describes the quantisation%s", m.scheme.name, rawHint)
 	case !agrees:
 		if s, lacks := b.incomplete(m.main, q); lacks != "" {
 			return lacking(s, lacks)
 		}
-		return fmt.Sprintf("its module looks like %s, but %s says %s%s", m.scheme.name, q.where, q.word(), rawHint)
+		return fmt.Sprintf("its module looks like %s, but %s has %s%s", m.scheme.name, q.where, q.word(), rawHint)
 	case m.scheme.decode == nil:
 		return fmt.Sprintf("its module is quantised with %s (%s), which is not decoded here%s", m.scheme.name, q.label, rawHint)
 	}
@@ -205,7 +205,7 @@ func (b *builder) leftovers(q *quantConfig) {
 			continue
 		}
 		if q.said && !q.known() {
-			t.Opaque = fmt.Sprintf("%s says that the model is quantised with %s, which is not known%s", q.where, q.label, rawHint)
+			t.Opaque = fmt.Sprintf("by %s the model is quantised with %s, which is not known%s", q.where, q.label, rawHint)
 			continue
 		}
 		s, lacks := b.incomplete(t, q)
@@ -213,7 +213,7 @@ func (b *builder) leftovers(q *quantConfig) {
 			if lacks != "" {
 				lacks = ": " + lacks + " is missing"
 			}
-			t.Opaque = fmt.Sprintf("%s says that the model is quantised with %s, but no scale for these 8-bit floats was found%s%s", q.where, q.label, lacks, rawHint)
+			t.Opaque = fmt.Sprintf("by %s the model is quantised with %s, but no scale for these 8-bit floats was found%s%s", q.where, q.label, lacks, rawHint)
 			continue
 		}
 		if lacks != "" {
@@ -233,7 +233,7 @@ func (b *builder) leftovers(q *quantConfig) {
 			scaled = b.scaleLike()
 		}
 		if s, ok := scaled[stemOf(t.Source)]; ok {
-			t.Opaque = fmt.Sprintf("%s is beside it, but nothing says how to apply it%s", tensorfs.Quote(s), rawHint)
+			t.Opaque = fmt.Sprintf("%s looks like its scale, but no config.json tells how to apply it%s", tensorfs.Quote(s), rawHint)
 		}
 	}
 }

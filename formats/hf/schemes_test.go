@@ -232,7 +232,7 @@ func TestSchemes(t *testing.T) {
 			tensors: tensors(st(x+".W_q", u8, 2, 4), st("model.norm.weight", f16, 4)), plain: []string{"model.norm.weight"},
 		},
 		{
-			name: "fp8 of a method that nobody knows", config: q(`{"quant_method":"finegrained_fp8"}`), label: "finegrained_fp8", main: x + ".weight", raw: "says finegrained_fp8",
+			name: "fp8 of a method that nobody knows", config: q(`{"quant_method":"finegrained_fp8"}`), label: "finegrained_fp8", main: x + ".weight", raw: "has finegrained_fp8",
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", f32, 2, 1)),
 		},
 		{
@@ -266,7 +266,7 @@ func TestSchemes(t *testing.T) {
 			tensors: tensors(st(x+".weight", i8, 2, 32), st(x+".weight_scale", bf16, 2, 1)),
 		},
 		{
-			name: "sparse weights", config: q(`{"quant_method":"compressed-tensors","format":"int-quantized","sparsity_config":{"format":"sparse-24-bitmask"}}`), main: x + ".weight", raw: "sparsity_config says sparse-24-bitmask",
+			name: "sparse weights", config: q(`{"quant_method":"compressed-tensors","format":"int-quantized","sparsity_config":{"format":"sparse-24-bitmask"}}`), main: x + ".weight", raw: "sparsity_config is sparse-24-bitmask",
 			tensors: tensors(st(x+".weight", i8, 2, 32), st(x+".weight_scale", bf16, 2, 1)),
 		},
 		{
@@ -282,7 +282,7 @@ func TestSchemes(t *testing.T) {
 			tensors: tensors(st(x+".qweight", i32, 20, 32), st(x+".qzeros", i32, 1, 5), st(x+".scales", f16, 1, 32)),
 		},
 		{
-			name: "GPTQ of other bits", config: q(`{"quant_method":"gptq","bits":8}`), main: x + ".qweight", raw: "bits is 8, and its shapes are those of 4",
+			name: "GPTQ of other bits", config: q(`{"quant_method":"gptq","bits":8}`), main: x + ".qweight", raw: "bits is 8, but its shapes fit 4",
 			tensors: tensors(st(x+".qweight", i32, 16, 32), st(x+".qzeros", i32, 1, 4), st(x+".scales", f16, 1, 32)),
 		},
 		{
@@ -299,15 +299,15 @@ func TestSchemes(t *testing.T) {
 			tensors: tensors(st(x+".qweight", i32, 128, 1), st(x+".qzeros", i32, 2, 1), st(x+".scales", f16, 2, 8)),
 		},
 		{
-			name: "names of another method", config: q(`{"quant_method":"awq","bits":4}`), main: x + ".qweight", raw: "looks like GPTQ, but config.json says awq",
+			name: "names of another method", config: q(`{"quant_method":"awq","bits":4}`), main: x + ".qweight", raw: "looks like GPTQ, but config.json has awq",
 			tensors: tensors(st(x+".qweight", i32, 32, 8), st(x+".qzeros", i32, 2, 1), st(x+".scales", f16, 2, 8), st(x+".g_idx", i32, 256)),
 		},
 		{
-			name: "fp8 without settings", config: `{}`, main: x + ".weight", raw: "no config.json says how it is quantised",
+			name: "fp8 without settings", config: `{}`, main: x + ".weight", raw: "no config.json describes the quantisation",
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", f32)),
 		},
 		{
-			name: "fp8 with a scale of unknown name", config: `{}`, main: x + ".weight", raw: `q_proj.scale_weight\" is beside it`,
+			name: "fp8 with a scale of unknown name", config: `{}`, main: x + ".weight", raw: `q_proj.scale_weight\" looks like its scale`,
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".scale_weight", f32)), plain: []string{x + ".scale_weight"},
 		},
 		{
@@ -455,7 +455,7 @@ func TestMLXSettings(t *testing.T) {
 		{name: "stacked mxfp4 with own group and bits", config: top(`"bits":4,"group_size":64` + module + `{"bits":4,"group_size":32,"mode":"mxfp4"}`), tensors: stacked,
 			want: &quant{"mxfp4", 4, 32, [2]int{}, []int64{3, 2, 128}, "", "layers.0.attention.q.scales", ""}},
 		{name: "stacked mxfp4 has the defaults of affine", config: top(`"bits":4,"group_size":64` + module + `{"mode":"mxfp4"}`), tensors: stacked, raw: "mxfp4 with 4 bits in groups of 64 does not exist"},
-		{name: "entry false, with scales", config: top(`"bits":4,"group_size":64` + module + `false`), tensors: affine(4, 64, 128), raw: "says that it is not quantised"},
+		{name: "entry false, with scales", config: top(`"bits":4,"group_size":64` + module + `false`), tensors: affine(4, 64, 128), raw: "marks it as not quantised"},
 		{name: "entry of another kind", config: top(`"bits":4,"group_size":64` + module + `"4"`), tensors: affine(4, 64, 128), raw: "is not a setting"},
 		{name: "no bits at the top", config: top(`"group_size":64`), tensors: affine(4, 64, 128), raw: "names no bits and group_size"},
 		{name: "settings of another module", config: top(`"other":{"bits":4,"group_size":64}`), tensors: affine(4, 64, 128), raw: "names no bits and group_size"},
@@ -477,7 +477,7 @@ func TestMLXSettings(t *testing.T) {
 		{name: "scalars", config: top(`"bits":4,"group_size":64`), raw: "do not belong together",
 			tensors: tensors(st(x+".weight", u32), st(x+".scales", f16), st(x+".biases", f16))},
 		{name: "no config", config: `{}`, tensors: affine(4, 64, 128), raw: "looks like MLX, but no config.json"},
-		{name: "config of another method", config: `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":64}}`, tensors: affine(4, 64, 128), raw: "says gptq"},
+		{name: "config of another method", config: `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":64}}`, tensors: affine(4, 64, 128), raw: "has gptq"},
 		{name: "no scales", config: top(`"bits":4,"group_size":64`), tensors: affine(4, 64, 128)[:1], raw: `q_proj.scales" is missing`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -248,7 +248,7 @@ func Files(fsys fs.FS, dir string) ([]string, error) {
 
 // notCached is the error that the cache lacks a repository; it lists what the cache has.
 func notCached(n Name, cache string) error {
-	e := &tensorfs.FormatError{File: n.String(), Offset: -1, Kind: fs.ErrNotExist, Advice: "download it with " + n.download() + ", or set HF_HOME to where it is"}
+	e := &tensorfs.FormatError{File: n.String(), Offset: -1, Kind: fs.ErrNotExist, Advice: "download it with " + n.download() + ", or set HF_HOME to the directory that contains it"}
 	var entries []fs.DirEntry
 	src, err := source.Dir(cache, source.Anywhere)
 	if err == nil {

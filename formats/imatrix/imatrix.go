@@ -107,7 +107,7 @@ func Open(d tensorfs.Data) (*Matrix, error) {
 		return nil, err
 	}
 	if len(m.entries) == 0 {
-		return nil, problem("it is no importance matrix, or an empty one: it has values of no tensor")
+		return nil, problem("it is not an importance matrix, or an empty one: it has no values for any tensor")
 	}
 	if err := m.check(); err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (m *Matrix) readOlder(d tensorfs.Data) error {
 	o := &older{d: d}
 	n := o.number()
 	if o.err == nil && (n < 1 || n > maxEntries || n > d.Size()/13) {
-		return problem("it is no importance matrix: it would have %d entries in %d bytes", n, d.Size())
+		return problem("it is not an importance matrix: %d entries do not fit into its %d bytes", n, d.Size())
 	}
 	for ; n > 0 && o.err == nil; n-- {
 		name := o.name()

@@ -239,7 +239,7 @@ func supported(class string) *architectures.Supported {
 func (x seenModel) reason(form string) string {
 	switch {
 	case x.kind == isTensors:
-		return "a safetensors file alone has no config.json, which says what model it is"
+		return "a single safetensors file has no config.json, which describes the model"
 	case x.kind != isDirectory || form == "hf":
 		return ""
 	case x.class == "":

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/library"
 )
 
-// TestPlace lays out models whose names would be the same, and says why some are not there.
+// TestPlace lays out models with colliding names, and checks why some are left out.
 func TestPlace(t *testing.T) {
 	dir := tempFiles(t, map[string]string{
 		"a/x.gguf": "", "a--x.gguf": "", "b/y.gguf": "", "b/mmproj-y.gguf": "", "two/z.gguf": "", "two/mmproj-1.gguf": "", "two/mmproj-2.gguf": "",
@@ -36,7 +36,7 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"b--y/b--y.gguf b--y/mmproj-b--y.gguf", "two--z.gguf", "llama.gguf",
-		"alone.safetensors: a safetensors file alone has no config.json, which says what model it is", "no-class: its config.json names no class and no model_type", "typed.gguf", "pieces.gguf", "odd: no description is written of odd_type",
+		"alone.safetensors: a single safetensors file has no config.json, which describes the model", "no-class: its config.json names no class and no model_type", "typed.gguf", "pieces.gguf", "odd: no description is written of odd_type",
 		"no-tokens: it has no tokenizer", "unknown: no description is written of NoSuchModel"} {
 		if !slices.Contains(shown["gguf"], want) {
 			t.Errorf("%q is not among %q", want, shown["gguf"])

@@ -112,7 +112,7 @@ func (l *Library) look() {
 		w.before = nil
 	}
 	for _, dropped := range chooseNames(s.found, l.kind.deeper) {
-		s.warn("%s is left out: its name is that of another model, or of a directory with models", tensorfs.Printable(dropped.Call))
+		s.warn("%s is left out: another model, or a directory with models, has its name", tensorfs.Printable(dropped.Call))
 	}
 	for _, c := range s.found {
 		if c.model != nil {
@@ -125,7 +125,7 @@ func (l *Library) look() {
 	}
 	slices.SortFunc(list.Models, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
 	if s.more {
-		s.warn("%s has more than %d models; the others are left out", tensorfs.Printable(l.Name), maxModels)
+		s.warn("%s has more than %d models; the rest is left out", tensorfs.Printable(l.Name), maxModels)
 	}
 	list.Warnings = s.warnings
 	l.list.Store(list)

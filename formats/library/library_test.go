@@ -184,7 +184,7 @@ func TestOllama(t *testing.T) {
 			t.Errorf("it is called %s", m.Call)
 		}
 	}
-	// As a folder it is the same store, whose models are called by their paths.
+	// As a folder it is the same store, and its models are named by their paths.
 	t.Setenv("OLLAMA_MODELS", "/nonexistent")
 	if _, err := library.Open("ollama:", library.Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no store: %v", err)
@@ -195,7 +195,7 @@ func TestOllama(t *testing.T) {
 	}
 }
 
-// TestOllamaStores holds that of two stores the first counts.
+// TestOllamaStores holds that the first of two stores counts.
 func TestOllamaStores(t *testing.T) {
 	const r = ".ollama/models/manifests/registry.ollama.ai/library/"
 	home := tempFiles(t, map[string]string{r + "a/latest": "", ".ollama/models/blobs/": ""})
@@ -270,7 +270,7 @@ func TestManyModels(t *testing.T) {
 	dir := tempFiles(t, files)
 	var l *library.Library
 	testlimit.Work(t, 400, func() { l = open(t, dir) })
-	if list := l.Now(); len(list.Models) != 10_000 || len(list.Warnings) != 1 || !strings.Contains(list.Warnings[0], "more than 10000 models; the others are left out") {
+	if list := l.Now(); len(list.Models) != 10_000 || len(list.Warnings) != 1 || !strings.Contains(list.Warnings[0], "more than 10000 models; the rest is left out") {
 		t.Errorf("%d models, warnings %q", len(list.Models), list.Warnings)
 	}
 	if err := os.Remove(filepath.Join(dir, "d0/m00000.gguf")); err != nil {

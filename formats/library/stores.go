@@ -46,7 +46,7 @@ func Open(name string, o Options) (*Library, error) {
 			return nil, err
 		}
 		if _, err := os.Stat(cache); err != nil {
-			return nil, &tensorfs.FormatError{File: "hf", Offset: -1, Kind: fs.ErrNotExist, Problem: "there is no Hugging Face cache at " + tensorfs.Printable(cache), Advice: "set HF_HOME to where it is"}
+			return nil, &tensorfs.FormatError{File: "hf", Offset: -1, Kind: fs.ErrNotExist, Problem: "there is no Hugging Face cache at " + tensorfs.Printable(cache), Advice: "set HF_HOME to the directory that contains it"}
 		}
 		return open(name, hubCache, []string{cache}, o)
 	case LMStudio:
@@ -55,7 +55,7 @@ func Open(name string, o Options) (*Library, error) {
 			return nil, err
 		}
 		if _, err := os.Stat(dir); err != nil {
-			return nil, &tensorfs.FormatError{File: "lmstudio", Offset: -1, Kind: fs.ErrNotExist, Problem: "there are no models of LM Studio at " + tensorfs.Printable(dir), Advice: "name the folder where they are"}
+			return nil, &tensorfs.FormatError{File: "lmstudio", Offset: -1, Kind: fs.ErrNotExist, Problem: "there are no models of LM Studio at " + tensorfs.Printable(dir), Advice: "name the folder that contains them"}
 		}
 		return open(name, lmStudio, []string{dir}, o)
 	}
@@ -65,7 +65,7 @@ func Open(name string, o Options) (*Library, error) {
 	}
 	if store, rest, _ := strings.Cut(name, ":"); rest != "" && slices.Contains(Stores, store+":") {
 		if _, err := os.Lstat(dir); err != nil {
-			return nil, &tensorfs.FormatError{File: name, Offset: -1, Problem: "it is the name of a model, and a library has many", Advice: "tensorfs info " + tensorfs.Printable(name) + " describes it; the library is called " + store + ":"}
+			return nil, &tensorfs.FormatError{File: name, Offset: -1, Problem: "it is the name of one model, and a library has many", Advice: "tensorfs info " + tensorfs.Printable(name) + " describes it; the library's name is " + store + ":"}
 		}
 	}
 	if st, err := os.Stat(dir); err != nil {

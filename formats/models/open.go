@@ -160,7 +160,7 @@ func (c *Checked) laidOut(m *tensorfs.Model, listed bool) *Model {
 // model.
 func (c *Checked) WrongImportance(m *tensorfs.Model) error {
 	if why := convert.WrongImportance(m, c.Tree.Whole); why != "" {
-		return fmt.Errorf("--imatrix %s: %s; name one that llama-imatrix made of this model", shown(c.options.Imatrix), why)
+		return fmt.Errorf("--imatrix %s: %s; name one that llama-imatrix made from this model", shown(c.options.Imatrix), why)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (b *blobs) sized(l *layer, size int64) error {
 	if size == l.size {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", l, &tensorfs.FormatError{File: b.path(l.digest), Offset: -1, Problem: fmt.Sprintf("it has %d bytes, the manifest says %d", size, l.size), Advice: renew})
+	return fmt.Errorf("%s: %w", l, &tensorfs.FormatError{File: b.path(l.digest), Offset: -1, Problem: fmt.Sprintf("it has %d bytes instead of the %d in the manifest", size, l.size), Advice: renew})
 }
 
 // check opens a blob only to see that it is there and has the right size.

@@ -64,7 +64,7 @@ func (b *builder) ggufFile(i int) (*gguf.File, *assemble.Tensors, error) {
 		return nil, nil, fmt.Errorf("%s: %w", l, refetch(err))
 	}
 	if n, err := f.Shards(); err != nil || n > 1 {
-		return nil, nil, b.damaged(l, "it is one of several shards, and a manifest does not say which the others are")
+		return nil, nil, b.damaged(l, "it is one of several shards, and a manifest cannot name the rest")
 	}
 	ts := &assemble.Tensors{List: f.Tensors}
 	for _, w := range ts.Name(names.GGUF, f.Architecture()) {
@@ -89,7 +89,7 @@ func (b *builder) rename(ts []tensorfs.Tensor, projector bool, prefix string, ta
 		if taken[t.Name] { // only a source name can look like that
 			sum := sha256.Sum256([]byte(prefix + t.Source))
 			t.Name += "~" + hex.EncodeToString(sum[:4])
-			b.warn("tensor %s has a mark after its name, because another is called so", tensorfs.Quote(t.Source))
+			b.warn("tensor %s has a mark after its name, because another tensor has the same name", tensorfs.Quote(t.Source))
 		}
 	}
 }

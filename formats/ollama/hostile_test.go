@@ -41,7 +41,7 @@ var chosen = map[string]string{
 	"json-bom":          "reject",
 }
 
-// tensorsOf are how many tensors accepted cases have, where it is not one.
+// tensorsOf are the numbers of tensors of accepted cases that have more or less than one.
 var tensorsOf = map[string]int{"packed-ok": 2, "case-pair": 2, "canonical-clash": 2, "quant-no-bias": 2, "quant-scale-shape": 3,
 	"quant-scale-dtype": 2, "quant-unknown": 2, "quant-group-zero": 3, "quant-group-text": 3}
 
@@ -187,8 +187,8 @@ func TestHostileFiles(t *testing.T) {
 		}, ""},
 		{"link to another blob", func(blob, _ string) error {
 			return errors.Join(os.Remove(blob), os.Symlink(tinyBlob, blob))
-		}, "it has 128 bytes, the manifest says 8296"},
-		{"a blob of no bytes", func(blob, _ string) error { return os.Truncate(blob, 0) }, "it has 0 bytes, the manifest says 8296; remove the file, since 'ollama pull' keeps a blob that is there"},
+		}, "it has 128 bytes instead of the 8296 in the manifest"},
+		{"a blob of no bytes", func(blob, _ string) error { return os.Truncate(blob, 0) }, "it has 0 bytes instead of the 8296 in the manifest; remove the file, since 'ollama pull' keeps a blob that is there"},
 		{"dangling link", func(blob, _ string) error { return errors.Join(os.Remove(blob), os.Symlink("nothing", blob)) }, "does not exist"},
 		{"link loop", func(blob, _ string) error {
 			return errors.Join(os.Remove(blob), os.Symlink(filepath.Base(blob)+"-x", blob), os.Symlink(filepath.Base(blob), blob+"-x"))
@@ -208,7 +208,7 @@ func TestHostileFiles(t *testing.T) {
 			return errors.Join(os.Rename(manifest, outside+"-m"), os.Symlink(outside+"-m", manifest))
 		}, "symbolic link that leaves"},
 		{"manifest too large", func(_, manifest string) error { return os.Truncate(manifest, maxManifest+1) }, "may have at most"},
-		{"no blobs", func(blob, _ string) error { return os.RemoveAll(filepath.Dir(blob)) }, "no Ollama store"},
+		{"no blobs", func(blob, _ string) error { return os.RemoveAll(filepath.Dir(blob)) }, "not in an Ollama store"},
 		{"blobs is a link", func(blob, _ string) error {
 			dir := filepath.Dir(blob)
 			return errors.Join(os.Rename(dir, outside+"-blobs"), os.Symlink(outside+"-blobs", dir))

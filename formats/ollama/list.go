@@ -64,7 +64,7 @@ func ChildOf(path string, text []byte) (*Child, error) {
 	case len(items) == 0:
 		return nil, fail("and it is empty")
 	case at < 0 && len(runners) == 0:
-		return nil, fail("and nothing says which of the %d is for llama.cpp", len(items))
+		return nil, fail("and none of its %d items is marked for llama.cpp", len(items))
 	case at < 0:
 		return nil, fail("for the runners %s, and none is for llama.cpp", near.List(runners))
 	}
@@ -89,5 +89,5 @@ func (c *Child) Check(path string, text []byte) error {
 	if int64(len(text)) == c.Size && c.Digest == "sha256:"+hex.EncodeToString(sum[:]) {
 		return nil
 	}
-	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "the manifest " + strings.TrimPrefix(c.Digest, "sha256:") + " of its list has other bytes than the list says"}
+	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "the manifest " + strings.TrimPrefix(c.Digest, "sha256:") + " of its list does not match its digest in the list"}
 }

@@ -48,7 +48,7 @@ func TestListOfManifests(t *testing.T) {
 		{[]string{""}, ""},
 		{[]string{"mlx"}, ""},
 		{[]string{"mlx", "other"}, "for the runners mlx, other, and none is for llama.cpp"},
-		{[]string{"", ""}, "nothing says which of the 2"},
+		{[]string{"", ""}, "none of its 2 items"},
 		{nil, "it is empty"},
 	} {
 		m, err := Open(listed(t, t.TempDir(), c.runners...))
@@ -78,12 +78,12 @@ func TestListedBytes(t *testing.T) {
 	if err := os.WriteFile(child, []byte(strings.Replace(string(files[name]), "layers", "Layers", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "other bytes than the list says") {
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "does not match its digest in the list") {
 		t.Error(err)
 	}
 }
 
-// TestOlderBlobNames opens a store whose blobs are called sha256:HEX.
+// TestOlderBlobNames opens a store whose blobs are named sha256:HEX.
 func TestOlderBlobNames(t *testing.T) {
 	dir := t.TempDir()
 	path := listed(t, dir, "llamacpp")

@@ -72,7 +72,7 @@ func open(src source.FS, name string) (*tensorfs.Model, error) {
 		return nil, errors.Join(err, b.blobs.close())
 	}
 	if len(b.blobs.colons) > 0 {
-		b.warn("blobs are called sha256:HEX, as Ollama named them until February 2024; it renames them when it starts")
+		b.warn("blobs are named sha256:HEX, as Ollama named them until February 2024; Ollama renames them when it starts")
 	}
 	m, err := source.Finish(b.out, b.blobs.order)
 	if err == nil {
@@ -126,12 +126,12 @@ func (b *builder) build() error {
 	read := b.tensorModel
 	switch {
 	case has[kindTensor] && has[kindModel]:
-		return b.refuse("the manifest has both tensor layers and a model layer, and nothing says which are the model")
+		return b.refuse("the manifest has both tensor layers and a model layer, and either could be the model")
 	case has[kindTensor]:
 	case has[kindModel]:
 		read = b.ggufModel
 	case image.Has("remote_host") || image.Has("remote_model"):
-		return b.refuse("it has no weights here: it stands for a model on another machine")
+		return b.refuse("it has no weights here, because it names a model that runs on another machine")
 	case has[kindAdapter]:
 		return b.refuse("it has an adapter and no model that the adapter belongs to")
 	default:

@@ -96,7 +96,7 @@ func (m *module) guess() (assemble.Params, error) {
 	})
 	switch len(fit) {
 	case 0:
-		return assemble.Params{}, fmt.Errorf("nothing says how codes of shape %v with scales of shape %v are quantised", m.weight.Shape, m.scale.Shape)
+		return assemble.Params{}, fmt.Errorf("codes of shape %v with scales of shape %v fit no known quantisation", m.weight.Shape, m.scale.Shape)
 	case 1:
 		return fit[0], nil
 	}
@@ -107,6 +107,6 @@ func (m *module) guess() (assemble.Params, error) {
 			}
 		}
 	}
-	return assemble.Params{}, fmt.Errorf("%d bits in groups of %d and %d in groups of %d are both possible, and nothing says which",
+	return assemble.Params{}, fmt.Errorf("both %d bits in groups of %d and %d bits in groups of %d fit the shapes",
 		fit[0].Bits, fit[0].Group, fit[1].Bits, fit[1].Group)
 }

@@ -98,14 +98,14 @@ func TestResolve(t *testing.T) {
 
 		{"ratio 4", affine(8, 2), nil, params("affine", 4, 32), ""},
 		{"ratio 32", affine(32, 1), nil, params("affine", 8, 128), ""},
-		{"ratio 8, nothing known", affine(8, 1), nil, none, "both possible"},
+		{"ratio 8, nothing known", affine(8, 1), nil, none, "fit the shapes"},
 		{"ratio 8, 64 columns", affine(8, 1), cols(64), params("affine", 4, 64), ""},
 		{"ratio 8, 32 columns", affine(8, 1), cols(32), params("affine", 8, 32), ""},
-		{"ratio 8, other columns", affine(8, 1), cols(96), none, "both possible"},
-		{"ratio 16, nothing known", affine(16, 1), nil, none, "both possible"},
+		{"ratio 8, other columns", affine(8, 1), cols(96), none, "fit the shapes"},
+		{"ratio 16, nothing known", affine(16, 1), nil, none, "fit the shapes"},
 		{"ratio 16, 64 columns", affine(16, 1), cols(64), params("affine", 8, 64), ""},
 		{"ratio 16, 128 columns", affine(16, 1), cols(128), params("affine", 4, 128), ""},
-		{"ratio 6", affine(6, 1), nil, none, "nothing says"},
+		{"ratio 6", affine(6, 1), nil, none, "fit no known"},
 		{"ratio 4, no bias", affine(8, 2), func(m *module) { m.bias = nil }, none, "needs biases"},
 
 		{"config", affine(8, 1), cfg(`{"quantization":{"bits":4,"group_size":64}}`), params("affine", 4, 64), ""},
@@ -114,7 +114,7 @@ func TestResolve(t *testing.T) {
 		{"config that does not fit", affine(8, 1), cfg(`{"quantization":{"bits":8,"group_size":64}}`), none, "are not affine with 8 bits"},
 		{"config of another key", affine(8, 1), cfg(`{"quantization_config":{"bits":4,"group_size":64}}`), params("affine", 4, 64), ""},
 		{"config of a multimodal model", affine(8, 1), cfg(`{"text_config":{"quantization_config":{"bits":4,"group_size":64}}}`), params("affine", 4, 64), ""},
-		{"config of another method", affine(8, 1), cfg(`{"quantization_config":{"bits":4,"group_size":64,"quant_method":"gptq"}}`), none, "both possible"},
+		{"config of another method", affine(8, 1), cfg(`{"quantization_config":{"bits":4,"group_size":64,"quant_method":"gptq"}}`), none, "fit the shapes"},
 		{"config without bits", affine(8, 2), cfg(`{"quantization_config":{"quant_method":"modelopt"}}`), params("affine", 4, 32), ""},
 		{"config of the module", affine(16, 1), cfg(`{"quantization":{"bits":4,"group_size":64,"m.q_proj":{"bits":8,"group_size":64}}}`), params("affine", 8, 64), ""},
 		{"config of the module inherits nothing", affine(8, 1), cfg(`{"quantization":{"bits":4,"group_size":32,"mode":"mxfp4","m.q_proj":{}}}`), params("affine", 4, 64), ""},
@@ -155,7 +155,7 @@ func TestColumns(t *testing.T) {
 	rows := map[string]int64{"m.mlp.up_proj": 96, "x.gate_proj": 80}
 	for _, tt := range []struct {
 		config, path string
-		want         int64 // 0 where it is not known
+		want         int64 // 0 if unknown
 	}{
 		{`{"hidden_size":64}`, "m.self_attn.q_proj", 64},
 		{`{"hidden_size":64}`, "lm_head", 64},

@@ -66,7 +66,7 @@ func (s *Store) Close() error {
 
 // noStore returns the error about a path in no store.
 func noStore(path string) error {
-	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "it is in no Ollama store: no directory above it is called manifests and has one called blobs beside it",
+	return &tensorfs.FormatError{File: path, Offset: -1, Problem: "it is not in an Ollama store, which has the directories manifests and blobs",
 		Advice: "name the manifest where Ollama keeps it, or the model as ollama:NAME"}
 }
 

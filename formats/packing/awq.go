@@ -15,7 +15,7 @@ import (
 //	scales   [K/g, N]
 func AWQ(group int, codes, zeros, scales *tensorfs.Tensor) (*tensorfs.Quant, error) {
 	if len(codes.Shape) != 2 || codes.Shape[0] > maxSide || codes.Shape[1] > maxSide/8 {
-		return nil, wrong(codes, "has shape %v, which is no matrix", codes.Shape)
+		return nil, wrong(codes, "has shape %v, but should be a matrix", codes.Shape)
 	}
 	k, width := codes.Shape[0], codes.Shape[1]
 	x, err := grouped(8*width, k, 4, int64(group), nil)
@@ -82,5 +82,5 @@ func AWQLayout(version string) error {
 	if version == "" || version == "gemm" {
 		return nil
 	}
-	return fmt.Errorf("version is %s, and the layout of gemm alone is read", tensorfs.Quote(version))
+	return fmt.Errorf("version is %s, and only the layout gemm can be read", tensorfs.Quote(version))
 }

@@ -31,7 +31,7 @@ type State struct {
 func BnB4(s State, codes, absmax, values, nested, table *tensorfs.Tensor, others ...*tensorfs.Tensor) (*tensorfs.Quant, error) {
 	n, ok := tensorfs.Elements(s.Shape)
 	if !ok || len(s.Shape) == 0 {
-		return nil, fmt.Errorf("shape %v (shape) is none of numbers", s.Shape)
+		return nil, fmt.Errorf("shape %v (shape) is not the shape of a tensor", s.Shape)
 	}
 	if s.Block < 1 || bits.OnesCount(uint(s.Block)) != 1 || s.Block > maxSide {
 		return nil, fmt.Errorf("blocksize is %d, and it is a power of two", s.Block)
@@ -170,7 +170,7 @@ func (x *bnb4) scales(dst []float32, first int64) error {
 //	scales   F32 [N]
 func BnB8(codes, scales *tensorfs.Tensor, others ...*tensorfs.Tensor) (*tensorfs.Quant, error) {
 	if len(codes.Shape) != 2 || codes.Shape[0] > maxSide || codes.Shape[1] > maxSide {
-		return nil, wrong(codes, "has shape %v, which is no matrix", codes.Shape)
+		return nil, wrong(codes, "has shape %v, but should be a matrix", codes.Shape)
 	}
 	if scales.DType != tensorfs.F32 {
 		return nil, wrong(scales, "is %s, and scales are F32", scales.DType)

@@ -29,7 +29,7 @@ func CompressedPack(c CompressedConfig, codes, scales, shape, zeros, groups *ten
 		return nil, fmt.Errorf("num_bits is %d, and it may be 1 to 8", c.Bits)
 	}
 	if len(codes.Shape) != 2 || codes.Shape[0] > maxSide || codes.Shape[1] > maxSide {
-		return nil, wrong(codes, "has shape %v, which is no matrix", codes.Shape)
+		return nil, wrong(codes, "has shape %v, but should be a matrix", codes.Shape)
 	}
 	n, width, bits := codes.Shape[0], codes.Shape[1], int64(c.Bits)
 	k, err := c.columns(width, scales, shape)
@@ -73,7 +73,7 @@ func CompressedPack(c CompressedConfig, codes, scales, shape, zeros, groups *ten
 // zero points as in [CompressedPack]; zero points are I8.
 func CompressedInt(c CompressedConfig, codes, scales, zeros *tensorfs.Tensor) (*tensorfs.Quant, error) {
 	if len(codes.Shape) != 2 || codes.Shape[0] > maxSide || codes.Shape[1] > maxSide {
-		return nil, wrong(codes, "has shape %v, which is no matrix", codes.Shape)
+		return nil, wrong(codes, "has shape %v, but should be a matrix", codes.Shape)
 	}
 	c.Bits = 8
 	x, err := compressed(codes.Shape[0], codes.Shape[1], c, scales, nil)
@@ -126,7 +126,7 @@ func (c CompressedConfig) columns(width int64, scales, shape *tensorfs.Tensor) (
 	}
 	got, err := shapeIn(shape)
 	if err == nil && (got[1] < 1 || got[1] > maxSide) {
-		err = wrong(shape, "says that there are %d columns", got[1])
+		err = wrong(shape, "has %d as the number of columns", got[1])
 	}
 	return got[1], err
 }

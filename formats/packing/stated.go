@@ -32,7 +32,7 @@ func (s *stated) check() error {
 		return err
 	}
 	if got != s.want {
-		return wrong(s.t, "says that the shape is %v, and its module has %v", got, s.want)
+		return wrong(s.t, "has %v as the shape, but its module has %v", got, s.want)
 	}
 	s.good.Store(true)
 	return nil

@@ -58,7 +58,7 @@ func TestRecipesThatMultiply(t *testing.T) {
 	}{
 		{"slices", passthrough + "slices:\n" + strings.Repeat(fmt.Sprintf(run, 3), 1000), small, "more than 19984 tensors"},
 		{"slices with filters", passthrough + "parameters: {scale: " + filters(1000, "1") + "}\nslices:\n" + strings.Repeat(fmt.Sprintf(run, 3), 1000), small, "filters take too long"},
-		{"sources", linear + "parameters: {weight: 1}\nslices:\n" + strings.Repeat("- {sources: [{model: m"+strings.Join(numbered(60), ", layer_range: [0, 3]}, {model: m")[1:]+", layer_range: [0, 3]}]}\n", 100), wide(60, 3, 30), "which is the most for models of this size"},
+		{"sources", linear + "parameters: {weight: 1}\nslices:\n" + strings.Repeat("- {sources: [{model: m"+strings.Join(numbered(60), ", layer_range: [0, 3]}, {model: m")[1:]+", layer_range: [0, 3]}]}\n", 100), wide(60, 3, 30), "which is the limit for models of this size"},
 		{"layers of nothing", passthrough + "slices:\n" + strings.Repeat(fmt.Sprintf(run, 60_000), 1000), wide(1, 60_000, 0), "repeat the layers"},
 		{"filters", linear + "models: [{model: a, parameters: {weight: " + filters(1000, filters(1000, filters(1000, "1"))) + "}}]", large, "filters take too long"},
 		{"filters of long names", linear + "models: [{model: a, parameters: {weight: " + filters(1000, "1") + "}}]", []Shape{{Names: []string{strings.Repeat("n", 4<<20)}, Layers: 1}}, "filters take too long"},

@@ -51,7 +51,7 @@ var others = map[string]string{
 }
 
 const (
-	random      = "it draws random numbers that no recipe names, so nobody can make the same merge again"
+	random      = "it draws random numbers that no recipe records, so the same merge cannot be made again"
 	wholeTensor = "its statistics of whole tensors are not computed here"
 )
 

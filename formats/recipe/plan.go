@@ -75,7 +75,7 @@ func placed(s Shape, few bool) (t tensors, err error) {
 		}
 		prefix := name[:m[3]]
 		if t.prefix != "" && prefix != t.prefix {
-			return t, fmt.Errorf("there are layers called %s and %s; models with one row of layers alone are merged", tensorfs.Printable(t.prefix), tensorfs.Printable(prefix))
+			return t, fmt.Errorf("there are layers named %s and %s; only models with one sequence of layers can be merged", tensorfs.Printable(t.prefix), tensorfs.Printable(prefix))
 		}
 		t.prefix = prefix
 		n, _ := strconv.Atoi(name[m[4]:m[5]])
@@ -255,7 +255,7 @@ func (p *plan) layers(s *Slice, all []tensors, at int) (int, error) {
 // add adds a tensor of a slice; names are the names of its parts.
 func (p *plan) add(s *Slice, name string, names []string, t float64) error {
 	if p.parts += len(names); p.parts > p.most {
-		return fmt.Errorf("the merge would be made of more than %d tensors, which is the most for models of this size", p.most)
+		return fmt.Errorf("the merge would read more than %d tensors, which is the limit for models of this size", p.most)
 	}
 	m := Made{Name: name, Parts: make([]Part, len(names))}
 	var err error

@@ -321,7 +321,7 @@ func (r *Recipe) readRest(root object) error {
 	}
 	at, ok := r.spelled[spelling(name)]
 	if !ok {
-		return fmt.Errorf("%s: %s is none of the models%s", key, tensorfs.Quote(name), instead(name, r.Models))
+		return fmt.Errorf("%s: %s is not one of the recipe's models%s", key, tensorfs.Quote(name), instead(name, r.Models))
 	}
 	r.Tokenizer = at
 	return nil

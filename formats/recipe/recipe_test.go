@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
-// TestSettings compares values with those of mergekit's evaluate_setting.
+// TestSettings compares values with mergekit's evaluate_setting.
 func TestSettings(t *testing.T) {
 	text, err := os.ReadFile("testdata/settings.json")
 	if err != nil {
@@ -83,8 +83,8 @@ func llama(n, layers int) (list []Shape) {
 	return list
 }
 
-// TestPrecedence: a source's parameters count before a slice's, and these before those of
-// the whole recipe; a place that has no value for a tensor is passed over.
+// TestPrecedence: a source's parameters count before a slice's, and a slice's before the recipe's.
+// A level without a value for a tensor is passed over.
 func TestPrecedence(t *testing.T) {
 	r, err := Parse([]byte(`
 merge_method: task_arithmetic
@@ -204,7 +204,7 @@ func TestRefused(t *testing.T) {
 		{"merge_method: linear\n" + models + "tokenizer: {}", "tokenizer.source: vocabularies are not joined"},
 		{"merge_method: linear\n" + models + "chat_template: auto", "--set tokenizer.chat_template"},
 		{"merge_method: linear\n" + models + "tokenizer_source: union", "tokenizer_source"},
-		{"merge_method: linear\n" + models + "tokenizer_source: c", "none of the models"},
+		{"merge_method: linear\n" + models + "tokenizer_source: c", "not one of the recipe's models"},
 		{"merge_method: linear\n" + models + "lora_merge_dtype: a", "lora_merge_dtype"},
 		{"merge_method: linear\n" + models + "base_modl: a", "did you mean base_model"},
 		{"merge_method: linear\n" + models + "parameters: {wieght: 1}", "did you mean weight"},
@@ -215,7 +215,7 @@ func TestRefused(t *testing.T) {
 		{"merge_method: linear\n" + models + "parameters: {weight: {filter: a, vaule: 1}}", "did you mean value"},
 		{"merge_method: linear\n" + models + "merge_method: linear", "is there twice"},
 		{"merge_method: linear\n" + models + "tokenizer: {source: a, pad_to_multiple_of: 8}", "tokenizer.pad_to_multiple_of: rows"},
-		{"merge_method: linear\n" + models + "tokenizer: {source: c}", "tokenizer.source: \"c\" is none of the models"},
+		{"merge_method: linear\n" + models + "tokenizer: {source: c}", "tokenizer.source: \"c\" is not one of the recipe's models"},
 		{"merge_method: linear\n" + models + "tokenizer: {source: a}\ntokenizer_source: a", "one of them"},
 		{"merge_method: linear\nmodels: [{model: {path: a}}]", "models[0].model.model is not there; want a word, or {model: {path: NAME}}"},
 		{"merge_method: linear\nmodels: [{model: {model: {revision: a}}}]", "models[0].model.model.path is not there"},
@@ -227,7 +227,7 @@ func TestRefused(t *testing.T) {
 		{"merge_method: slerp\nbase_model: a\nmodels: [{model: a}, {model: b}, {model: c}]", "slerp wants 1 besides"},
 		{"merge_method: passthrough\nmodels: [{model: a}, {model: b}]", "passthrough wants 1"},
 		{"merge_method: linear\nx: &a [*a]", "nested more than 16 deep"},
-		{"merge_method: linear\na: &a [" + strings.Repeat("1,", 200) + "]\nb: &b [" + strings.Repeat("*a,", 200) + "]\nc: [" + strings.Repeat("*b,", 20) + "]", "aliases stand for more than"},
+		{"merge_method: linear\na: &a [" + strings.Repeat("1,", 200) + "]\nb: &b [" + strings.Repeat("*a,", 200) + "]\nc: [" + strings.Repeat("*b,", 20) + "]", "aliases expand to more than"},
 		{"merge_method: linear\n<<: 1", "want a mapping"},
 		{"merge_method: linear\nx: " + deep, ""},
 		{"merge_method: linear\nx: [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]", "nested"},
@@ -325,7 +325,7 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// TestMatch: what is a recipe, however much of it is wrong, and what is not.
+// TestMatch: recipes, however wrong their content is, and files that are not recipes.
 func TestMatch(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "a: b": false, "{}": false, "[]": false, "merge_method": false,

@@ -82,7 +82,7 @@ func (r *resolver) resolve(n *yaml.Node, depth int) (*yaml.Node, error) {
 	r.nodes++
 	switch {
 	case r.nodes > maxMarks:
-		return nil, fmt.Errorf("line %d: its aliases stand for more than %d values, which no recipe has", line, maxMarks)
+		return nil, fmt.Errorf("line %d: its aliases expand to more than %d values, far beyond any recipe", line, maxMarks)
 	case depth > maxDepth:
 		return nil, fmt.Errorf("line %d: it is nested more than %d deep", line, maxDepth)
 	case n.Kind == yaml.SequenceNode && len(n.Content) > maxItems:
@@ -240,7 +240,7 @@ func (r *Recipe) reference(o object, key string) (string, error) {
 		return "", err
 	}
 	if x.get("override_architecture") != nil {
-		return "", fmt.Errorf("%s: models are read as their own config.json says; leave it out", x.path("override_architecture"))
+		return "", fmt.Errorf("%s: every model is read by its own config.json; remove this line", x.path("override_architecture"))
 	}
 	if err := r.only(x, []string{"model", "lora", "override_architecture"}); err != nil {
 		return "", err

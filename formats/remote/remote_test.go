@@ -18,7 +18,7 @@ import (
 
 const q8 = "../../testdata/gguf/llama-xs.q8_0.gguf"
 
-// alone gives the process an environment of its own, and returns its home directory.
+// alone gives the process an empty environment and a new home directory, which it returns.
 func alone(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
@@ -44,7 +44,7 @@ func hub(t *testing.T) (*testhub.Hub, []byte) {
 	return h, b
 }
 
-// reads holds that a model's tensors can be read, and are those of q8.
+// reads holds that a model's tensors can be read and equal the tensors of q8.
 func reads(t *testing.T, m *tensorfs.Model) {
 	t.Helper()
 	want, err := remote.Open(t.Context(), q8) // a path is a name, too
@@ -187,7 +187,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{t.Context(), "ftp://me:secret@host/m.gguf?secret", "ftp://host/m.gguf?...: models cannot be read from such an address; names of models elsewhere begin with hf:, ollama:, oci://, s3://, https://, http://", tensorfs.ErrUnsupported},
 		{t.Context(), s.URL + "/none.gguf", s.URL + "/none.gguf: ", fs.ErrNotExist},
-		{t.Context(), "hf:acme/none", "hf:acme/none: the Hub says there is no such model, or none that you may see", fs.ErrPermission},
+		{t.Context(), "hf:acme/none", "hf:acme/none: by the Hub's answer there is no such model, or you may not see it", fs.ErrPermission},
 		{t.Context(), "none.gguf", "none.gguf: no such file or directory", fs.ErrNotExist},
 		{ended, "hf:acme/tiny", "", context.Canceled},
 	} {

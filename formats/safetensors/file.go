@@ -111,7 +111,7 @@ func (p *parser) place(data int64) (*File, error) {
 		case r.begin > last:
 			return nil, p.fail(r.at, r.name, "data_offsets start at %d and leave the %d bytes before to no tensor", r.begin, r.begin-last)
 		case r.begin < last:
-			return nil, p.fail(r.at, r.name, "data_offsets [%d, %d] overlap those of tensor %s", r.begin, r.end, tensorfs.Quote(p.records[i-1].name))
+			return nil, p.fail(r.at, r.name, "data_offsets [%d, %d] overlap the data of tensor %s", r.begin, r.end, tensorfs.Quote(p.records[i-1].name))
 		case r.end > room:
 			return nil, p.fail(r.at, r.name, "its data ends at byte %d of the data section, which has %d bytes", r.end, room)
 		}

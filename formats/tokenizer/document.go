@@ -386,7 +386,7 @@ func (d *document) noteIDs(v *Vocabulary) {
 	}
 	if n > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%s gives %d added tokens ids that the tokenizers library ignores, such as %s, %d instead of %d: "+
-			"the tokens are in the library's order, and the ids of special tokens are those in the file, as llama.cpp's converter writes them",
+			"tokens are in the library's order, but special tokens keep the ids of the file, as llama.cpp's converter does",
 			d.file, n, tensorfs.Quote(first.content), first.said, first.id))
 	}
 	if len(d.rowless) > 0 {

@@ -60,7 +60,7 @@ func TestHabits(t *testing.T) {
 		f      files
 		reason string
 	}{
-		{"bert", xlm.with("sentencepiece.bpe.model", bpe), "sentencepiece.bpe.model: it is no Unigram"},
+		{"bert", xlm.with("sentencepiece.bpe.model", bpe), "sentencepiece.bpe.model: it is not a Unigram model"},
 		{"bert", files{"sentencepiece.bpe.model": unigram}, "the model has sentencepiece.bpe.model and neither"}, // as of CamemBERT, whose ids are others
 		{"t5", files{"spiece.model": "x"}, "spiece.model: it is not a message"},
 		{"llama", chars(lines), "treat spaces in a way"},

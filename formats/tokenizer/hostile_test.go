@@ -46,7 +46,7 @@ func TestHostile(t *testing.T) {
 		{edit(`"pre_tokenizer":{`, `"post_processor":{"x":"`+strings.Repeat("x", 1<<20)+`"},"pre_tokenizer":{`), "at most 1048576 are read"},
 		{edit(`"pre_tokenizer":{`, `"pre_tokenizer":`+strings.Repeat(`{"type":"Sequence","pretokenizers":[`, 1000)+strings.Repeat(`]}`, 1000)+`,"x":{`), "not a list of steps"},
 		{edit(`"pre_tokenizer":{`, `"x":`+strings.Repeat("[", 20000)), "it is not JSON"}, {edit(`"pre_tokenizer":{`, `"x":{"x":`+strings.Repeat(`{"x":`, 20000)), "it is not JSON"},
-		{strings.Replace(good, `"model":`, `"models":`, 1), "of which type"}, {`{}`, "of which type"}, {`{"model":{}}`, "of which type"}, {`{"model":[]}`, "wrong JSON type"},
+		{strings.Replace(good, `"model":`, `"models":`, 1), "its model has no type"}, {`{}`, "its model has no type"}, {`{"model":{}}`, "its model has no type"}, {`{"model":[]}`, "wrong JSON type"},
 	} {
 		refuse(t, fmt.Sprintf("%.300s", c.text), files{"tokenizer.json": c.text}, "llama", 9, c.reason)
 	}
@@ -57,7 +57,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// sized is data that is there in size alone.
+// sized is Data that only has a size.
 type sized int64
 
 func (s sized) Size() int64                       { return int64(s) }

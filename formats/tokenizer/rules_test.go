@@ -121,7 +121,7 @@ func TestWhichForm(t *testing.T) {
 	if none.Count != 0 || len(none.Meta) != 1 {
 		t.Errorf("none: %+v", none)
 	}
-	for kind, reason := range map[string]string{"Unigram": "spaces in a way that llama.cpp does not for Unigram", "WordLevel": `"WordLevel", which llama.cpp does not have`} {
+	for kind, reason := range map[string]string{"Unigram": "spaces in a way that llama.cpp does not for Unigram", "WordLevel": `"WordLevel", which llama.cpp does not support`} {
 		d := bytesDoc().change(nil, object{"type": kind, "vocab": []any{[]any{"a", 0.5}}})
 		refuse(t, kind, files{"tokenizer.json": d.text(t)}, "llama", 9, reason)
 	}
@@ -181,8 +181,8 @@ func TestBytes(t *testing.T) {
 	want(t, "no dropout", files{"tokenizer.json": bytesDoc().change(nil, object{"dropout": 0.0, "end_of_word_suffix": "", "continuing_subword_prefix": nil}).text(t)}, "llama", 9, nil)
 }
 
-// TestAddedIDs holds that added tokens have the ids that the tokenizers library assigns.
-// Tokens and types are what tokenizers 0.23.3 with transformers 5.23 makes of the files.
+// TestAddedIDs holds that added tokens have the ids that the tokenizers library assigns. The
+// expected tokens and types come from tokenizers 0.23.3 with transformers 5.23.
 func TestAddedIDs(t *testing.T) {
 	x, y, z := func(id int) object { return token(id, "<x>", true) }, func(id int) object { return token(id, "<y>", true) }, func(id int) object { return token(id, "<z>", false) }
 	const decoder = `{"added_tokens_decoder":{"9":{"content":"<y>","special":true},"8":{"content":"<z>","special":false}}}`
@@ -316,7 +316,7 @@ func TestChars(t *testing.T) {
 	for reason, change := range map[string][2]object{"ignores its merges": {nil, {"ignore_merges": true}}, "its decoder": {{"decoder": object{"type": "ByteLevel"}}, nil}} {
 		refuse(t, reason, files{"tokenizer.json": d.change(change[0], change[1]).text(t)}, "llama", 8, reason)
 	}
-	// A tokenizer of another class than Llama's does what its tokenizer.json says.
+	// A tokenizer of another class than Llama's follows its tokenizer.json.
 	for class, bos := range map[string]bool{"LlamaTokenizer": true, "LlamaTokenizerFast": true, "CodeLlamaTokenizer": true, "GemmaTokenizer": true, "PreTrainedTokenizerFast": false} {
 		f := files{"tokenizer.json": d.text(t), "tokenizer_config.json": `{"tokenizer_class":"` + class + `"}`}
 		want(t, class, f, "llama", 8, map[string]any{"g.add_bos_token": bos})

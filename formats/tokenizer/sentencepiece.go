@@ -72,7 +72,7 @@ func (s *source) sentencepiece(v *Vocabulary, text []byte) {
 	case len(texts) == 0:
 		s.fail("%s: it has no tokens, so it is not SentencePiece's", s.pieces)
 	case algorithm != algorithmUnigram && algorithm != algorithmBPE:
-		s.fail("%s: its algorithm is number %d of SentencePiece, which llama.cpp does not have", s.pieces, algorithm)
+		s.fail("%s: its algorithm is number %d of SentencePiece, which llama.cpp does not support", s.pieces, algorithm)
 	case !escapeSpace:
 		s.fail("%s: its tokens have spaces as they are (escape_whitespaces is false), and llama.cpp's do not", s.pieces)
 	}
@@ -113,7 +113,7 @@ func (s *source) likeLlama(v *Vocabulary, dummyPrefix, trim bool, charsmap []byt
 	v.Model = "llama"
 	s.beginLlama(v)
 	if s.habit.shifted {
-		s.fail("%s: it is no Unigram, which the tokenizers of this kind are", s.pieces)
+		s.fail("%s: it is not a Unigram model, as tokenizers of this kind are", s.pieces)
 	}
 	if len(charsmap) > 0 {
 		v.Notes = append(v.Notes, "llama.cpp does not normalize characters as the source's SentencePiece does: text with unusual forms of them has other tokens")

@@ -193,9 +193,9 @@ func (s *source) fast(v *Vocabulary) {
 	case form == "Unigram":
 		s.unigram(v)
 	case form == "":
-		d.fail("its model does not say of which type it is")
+		d.fail("its model has no type")
 	default:
-		d.fail("its model is %s, which llama.cpp does not have", tensorfs.Quote(form))
+		d.fail("its model is %s, which llama.cpp does not support", tensorfs.Quote(form))
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *source) tekken(v *Vocabulary, text []byte) {
 	size, ok := config.Member("default_vocab_size").Int()
 	special, ok2 := config.Member("default_num_special_tokens").Int()
 	if !ok || !ok2 || special < 0 || size < special || size > s.Rows {
-		d.fail("its config says default_vocab_size %s and default_num_special_tokens %s, for an embedding of %d rows", tensorfs.Quote(config.Member("default_vocab_size").String()),
+		d.fail("its config has default_vocab_size %s and default_num_special_tokens %s, which do not fit an embedding of %d rows", tensorfs.Quote(config.Member("default_vocab_size").String()),
 			tensorfs.Quote(config.Member("default_num_special_tokens").String()), s.Rows)
 	}
 	v.Model, v.Flags[flagBOS] = "gpt2", true
@@ -85,7 +85,7 @@ func (s *source) tekken(v *Vocabulary, text []byte) {
 		d.fail("it is of version %s and has no special_tokens", tensorfs.Quote(version))
 	}
 	if len(names) > special {
-		d.fail("it has %d special_tokens, and its config says %d", len(names), special)
+		d.fail("it has %d special_tokens instead of the %d in its config", len(names), special)
 		return
 	}
 	for id := range special {
@@ -111,7 +111,7 @@ func (s *source) tekken(v *Vocabulary, text []byte) {
 		rank++
 	}
 	if rank < most {
-		d.fail("it has %d tokens, and its config says %d", rank, most)
+		d.fail("it has %d tokens instead of the %d in its config", rank, most)
 	}
 	v.Merges = d.rankedMerges(v.Tokens[special:size])
 	v.Notes = append(v.Notes, "llama.cpp's converter gives models with a tekken.json a chat template of its own; here they have what their files say")
@@ -137,7 +137,7 @@ func (d *document) rankedMerges(texts []string) (merges []Merge) {
 			}
 		}
 		if cuts == nil {
-			d.fail("its token %d is not made of two others", rank)
+			d.fail("its token %d is not the union of two other tokens", rank)
 		}
 		slices.SortFunc(cuts, func(a, b [2]int32) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
 		for _, cut := range cuts {

@@ -135,7 +135,7 @@ func (s *Settings) Of(module string, stacked bool) (Params, error) {
 	case k == '{':
 		p = paramsOf(own.Object(), stacked)
 	case k == 'f':
-		p.err = fmt.Errorf("%s says that it is not quantised, but it has scales", s.Where)
+		p.err = fmt.Errorf("%s marks it as not quantised, although it has scales", s.Where)
 	case k != 't' && k != 0:
 		p.err = fmt.Errorf("%s has %s for it, which is not a setting", s.Where, tensorfs.Quote(own.String()))
 	case !isUsual:

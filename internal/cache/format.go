@@ -44,7 +44,7 @@ func stateHeader(size int64) []byte {
 func checkHeader(b []byte, size int64) error {
 	want := stateHeader(size)
 	if len(b) < headerSize || !bytes.Equal(b[:droppedAt], want[:droppedAt]) || !bytes.Equal(b[sizeAt:headerSize], want[sizeAt:]) {
-		return fmt.Errorf("state: its header is not that of a file of %d bytes, in the format of this version", size)
+		return fmt.Errorf("state: its header does not match a file of %d bytes in this version's format", size)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func parseMeta(b []byte) (*meta, error) {
 		return nil, fmt.Errorf("meta.json: %w", err)
 	}
 	if m.Version != metaVersion || m.Key == "" || m.Size < 0 || m.Size > MaxSize {
-		return nil, fmt.Errorf("meta.json: it is not that of an entry")
+		return nil, fmt.Errorf("meta.json: it does not describe a cache entry")
 	}
 	return &m, nil
 }

@@ -85,7 +85,7 @@ func sameLayout(hf, gguf *side) []string {
 	case gguf.toHF() == nil:
 		return []string{note + gguf.name + " is compared as Hugging Face has it"}
 	}
-	return []string{fmt.Sprintf("the layouts differ, and %s cannot be brought to that of %s: %s; tensors are compared as they are stored",
+	return []string{fmt.Sprintf("the layouts differ, and %s cannot be shown in the layout of %s: %s; tensors are compared as they are stored",
 		hf.name, gguf.name, tensorfs.OneLine(err.Error()))}
 }
 
@@ -125,7 +125,7 @@ func (s *side) toGGUF(other *side) (notes []string, err error) {
 		return nil, err
 	}
 	if rows > 0 {
-		notes = append(notes, fmt.Sprintf("%s has %d more rows of %s than %s, as GGUF files leave out those of no token; they are not compared",
+		notes = append(notes, fmt.Sprintf("%s has %d more rows of %s than %s: GGUF files leave out rows without a token; these rows are not compared",
 			s.name, s.tensors[embedding].Numbers()[0]-rows, embedding, other.name))
 	}
 	s.take(list)

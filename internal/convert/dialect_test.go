@@ -301,7 +301,7 @@ func TestOllamaDialect(t *testing.T) {
 			t.Errorf("%s: %s %q", c.golden, f.Reason, f.Notes)
 			continue
 		}
-		byMeans := func(note string) bool { return strings.Contains(note, "if their means say so") }
+		byMeans := func(note string) bool { return strings.Contains(note, "is decided by their means") }
 		if next := slices.ContainsFunc(d.Tensors, func(x tensorfs.Tensor) bool { return strings.HasPrefix(x.Source, "mtp.layers.") }); next != slices.ContainsFunc(f.Notes, byMeans) {
 			t.Errorf("%s: layers for further tokens %t, %q", c.golden, next, f.Notes)
 		}

@@ -89,7 +89,7 @@ func (h *header) unread() (notes []string) {
 		if !named {
 			to = "str:" + to // a new key
 		}
-		notes = append(notes, "the vocabulary is that of Llama 3, which cuts texts otherwise: --set tokenizer.ggml.pre="+to)
+		notes = append(notes, "the vocabulary is Llama 3's, which splits texts differently: use --set tokenizer.ggml.pre="+to)
 	}
 	if i := slices.IndexFunc(h.tensors, func(t gguf.Stored) bool { return len(t.Shape) == 1 && t.DType != tensorfs.F32 }); i >= 0 {
 		notes = append(notes, fmt.Sprintf("llama.cpp stops on a CPU, where it computes with vectors of F32 only: %s is %s", tensorfs.Quote(h.tensors[i].Name), h.tensors[i].DType))

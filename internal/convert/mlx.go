@@ -98,9 +98,9 @@ func (a MLXAsked) Options() (*MLX, error) {
 		case i < 0:
 			return nil, fmt.Errorf("--mlx-recipe %q: want %s", a.Recipe, near.Either(RecipeNames()))
 		case o.Mode != "affine":
-			return nil, fmt.Errorf("--mlx-recipe %s is of the mode affine, and not of --mlx-mode %s; leave one of them out", a.Recipe, o.Mode)
+			return nil, fmt.Errorf("--mlx-recipe %s has the mode affine, and --mlx-mode is %s; leave one of them out", a.Recipe, o.Mode)
 		case a.Bits != 0:
-			return nil, fmt.Errorf("--mlx-recipe %s says how many bits there are; leave --mlx-bits out", a.Recipe)
+			return nil, fmt.Errorf("--mlx-recipe %s chooses the bits; leave --mlx-bits out", a.Recipe)
 		default:
 			o.Recipe = &Recipes[i]
 		}

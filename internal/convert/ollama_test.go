@@ -39,7 +39,7 @@ var ollamaTowers = map[string]struct {
 	}},
 }
 
-// clipMeans and clipDevs are those of OpenAI's CLIP.
+// clipMeans and clipDevs are the means and deviations of OpenAI's CLIP.
 var clipMeans, clipDevs = []float32{0.48145466, 0.4578275, 0.40821073}, []float32{0.26862954, 0.26130258, 0.27577711}
 
 // withOllamaTower returns the file of a golden model as Ollama's converter wrote it.
@@ -127,7 +127,7 @@ func ofRows(t *testing.T, expected string) (rows [][]string) {
 	return rows
 }
 
-// sameTowerKeys compares the keys of a tower's file with those that the converter wrote.
+// sameTowerKeys compares the keys of a tower's file with the keys that the converter wrote.
 func sameTowerKeys(t *testing.T, tower *tensorfs.Model, file string, but []string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -192,10 +192,10 @@ func TestOllamaTowersUnknown(t *testing.T) {
 	}{
 		{"gemma3-vl", drop("gemma3.vision.block_count"), "clip.vision.block_count"},
 		{"gemma3-vl", func(m *tensorfs.Model) { renameTensors("v.blk.0.attn_k.bias", "v.blk.0.other.bias")(m) }, "v.blk.0.other.bias"},
-		{"mistral3", set("mistral3.vision.rope.freq_base", float32(5)), "mistral3.vision.rope.freq_base is 5, and llama.cpp computes with 10000.0 alone"},
+		{"mistral3", set("mistral3.vision.rope.freq_base", float32(5)), "mistral3.vision.rope.freq_base is 5, and llama.cpp computes only with 10000.0"},
 		{"mistral3", set("mistral3.mm.projector_hidden_act", "relu"), "mistral3.mm.projector_hidden_act is relu"},
 		{"mistral3", set("mistral3.embedding_length", uint32(7)), "has 64 for out: projection_dim, and the metadata has 7"},
-		{"qwen3-vl", set("qwen3vl.vision.deepstack_visual_indexes", counts{uint32(1), uint32(0)}), "deepstack_visual_indexes has 0, which is no layer after the one before"},
+		{"qwen3-vl", set("qwen3vl.vision.deepstack_visual_indexes", counts{uint32(1), uint32(0)}), "deepstack_visual_indexes has 0, which is not a later layer than the number before it"},
 		{"qwen3-vl", set("qwen3vl.vision.deepstack_visual_indexes", counts{}), "deepstack_merger"},
 		{"qwen3-vl", set("qwen3vl.vision.block_count", uint32(1<<30)), "qwen3vl.vision.block_count is 1073741824"},
 		{"qwen3-vl", renameTensors("v.blk.1.attn_v.weight", "v.blk.1.attn_w.weight"), "v.blk.1.attn_v.weight"},
@@ -345,8 +345,8 @@ func TestOllamaTowersOther(t *testing.T) {
 	}
 }
 
-// TestOllamaTowersMixed joins rows of tensors that have different types, as files of Ollama's
-// library have them: the numbers are those of each.
+// TestOllamaTowersMixed joins rows of tensors of different types, as files of Ollama's library have
+// them: the numbers do not change.
 func TestOllamaTowersMixed(t *testing.T) {
 	m := *withOllamaTower(t, "qwen3-vl")
 	m.Tensors = slices.Clone(m.Tensors)

@@ -90,7 +90,7 @@ func walk(m *tensorfs.Model, cfg settings.Fields, arch string, rows int64, answe
 		w.Layers = int64(len(cfg.Words("layers_block_type"))) // Nemotron-H has no other field for it
 	}
 	if w.Layers < 1 || w.Layers > maxLayers {
-		return nil, fmt.Errorf("config.json does not say how many layers there are, or it says more than %d", maxLayers)
+		return nil, fmt.Errorf("config.json has no number of layers, or it is more than %d", maxLayers)
 	}
 	needed := []string{"width"}
 	if w.HasAttention() {

@@ -62,7 +62,7 @@ func (f *Files) LeaveOut(t Towers, why string) {
 			continue
 		}
 		f.Leave(tower, fmt.Sprintf("left out (tensors: %d): %s", t[tower], why))
-		f.Notes = append(f.Notes, fmt.Sprintf("this is the language model alone, without %s: %s", tower, why))
+		f.Notes = append(f.Notes, fmt.Sprintf("this is only the language model, without %s: %s", tower, why))
 	}
 }
 

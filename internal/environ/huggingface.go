@@ -89,7 +89,7 @@ func HuggingFaceToken(env Env) (string, error) {
 	}
 	// What a header may hold: an error of net/http about another one might quote it.
 	if len(text) > maxToken || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return "", tensorfs.Unsupported(name, "it holds what is not in a token, such as blanks", "log in again with 'hf auth login'")
+		return "", tensorfs.Unsupported(name, "it contains characters that a token cannot have, such as blanks", "log in again with 'hf auth login'")
 	}
 	return text, nil
 }

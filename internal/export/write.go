@@ -137,7 +137,7 @@ func (x *exporter) finish(f *output) error {
 	if err != nil {
 		return err
 	}
-	appeared := fmt.Errorf("%s %w: it appeared meanwhile", x.shown(f.Path), ErrExists)
+	appeared := fmt.Errorf("%s %w: it appeared during the export", x.shown(f.Path), ErrExists)
 	switch old, err := d.Lstat(base); {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:

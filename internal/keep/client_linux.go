@@ -56,7 +56,7 @@ func (c *Client) Get() (map[string]int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.connect(); err != nil {
-		c.log.Warn("the mount cannot be kept yet: if this server is killed meanwhile, its readers get errors", "error", err)
+		c.log.Warn("the mount is not kept yet: if this server is killed before it is, its readers get errors", "error", err)
 		go c.wait(err)
 		return nil, nil
 	}

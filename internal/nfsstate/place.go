@@ -32,7 +32,7 @@ func Own(dir string, without uint32) error {
 	case int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("it belongs to user %d, not to you", st.Uid)
 	case uint32(st.Mode)&without != 0:
-		return fmt.Errorf("it has mode %04o, so it is not yours alone", st.Mode&0o7777)
+		return fmt.Errorf("it has mode %04o, so other users can reach it", st.Mode&0o7777)
 	}
 	return nil
 }

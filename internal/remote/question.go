@@ -114,7 +114,7 @@ func (q *Question[T]) reason(err error) string {
 	for _, who := range []string{q.Who, "the server"} {
 		if what, ok := strings.CutPrefix(e.Problem, who+" "); ok {
 			if status, ok := strings.CutPrefix(what, "answers "); ok {
-				return "it says " + status
+				return "it answers " + status
 			}
 			return "it " + what
 		}

@@ -233,7 +233,7 @@ func (r *Report) changes() (list []Finding) {
 		x.rank, x.counted = max(x.rank, c.Change.Rank), max(x.counted, c.Change.Counted)
 	}
 	text := fmt.Sprintf("%d of %d tensors are equal", count["equal"], len(r.Cells))
-	for _, s := range []struct{ status, words string }{{"changed", "differ"}, {"shape", "have another shape"}, {"only_this", "are in the first model alone"}, {"only_other", "are in the second model alone"}} {
+	for _, s := range []struct{ status, words string }{{"changed", "differ"}, {"shape", "have another shape"}, {"only_this", "are only in the first model"}, {"only_other", "are only in the second model"}} {
 		if n := count[s.status]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, s.words)
 		}

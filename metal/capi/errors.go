@@ -21,7 +21,7 @@ import (
 var version = fmt.Sprintf("%d.%d.%d", C.TENSORFS_VERSION_MAJOR, C.TENSORFS_VERSION_MINOR, C.TENSORFS_VERSION_PATCH)
 
 // errNotLoaded marks a tensor that a set does not have.
-var errNotLoaded = errors.New("is not in this set: load it with the others")
+var errNotLoaded = errors.New("is not in this set: add its name to the list that is loaded")
 
 // errBusy marks the end of a loader that other threads use, or the progress function of a load.
 var errBusy = errors.New("calls about the model are running: close it after they have returned")

@@ -42,7 +42,7 @@ func tool(t *testing.T, what string, names ...string) string {
 			return path
 		}
 	}
-	t.Skipf("NOT TESTED: %s, because there is none of %s", what, strings.Join(names, ", "))
+	t.Skipf("NOT TESTED: %s, because none of these is installed: %s", what, strings.Join(names, ", "))
 	return ""
 }
 

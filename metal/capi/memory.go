@@ -108,7 +108,7 @@ func check[T any](p unsafe.Pointer, v any, what string) (*T, error) {
 	case p == nil:
 		return nil, fmt.Errorf("%w: the %s is NULL: look at the error of the function that should have given it", errInvalid, what)
 	}
-	return nil, fmt.Errorf("%w: the %s was closed or released, or is none of this library's", errInvalid, what)
+	return nil, fmt.Errorf("%w: the %s was closed or released, or this library did not make it", errInvalid, what)
 }
 
 // options returns the options at p, whose first field is their size; the zero value if p is

@@ -34,7 +34,7 @@ func (r *record) repeatFailed(out io.Writer, run func(command string) (io.ReadCl
 
 // passes runs the command of one test, and reports whether that test ran and passed.
 func passes(out io.Writer, command string, t test, run func(string) (io.ReadCloser, error)) bool {
-	fmt.Fprintf(out, "once more, alone: %s\n", t)
+	fmt.Fprintf(out, "running again: %s\n", t)
 	events, err := run(command)
 	if err != nil {
 		fmt.Fprintln(out, err)

@@ -69,7 +69,7 @@ const maxLog = 64 << 20
 // have no logarithm.
 func LogOfNegative(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if t.Quant != nil || t.DType != tensorfs.F32 || t.BigEndian || t.Opaque != "" || t.Data.Size() > maxLog {
-		return nil, fmt.Errorf("no logarithm is made of %d bytes of %s, but of up to %d of little-endian F32", t.Data.Size(), t.DType, maxLog)
+		return nil, fmt.Errorf("the logarithm of %d bytes of %s cannot be computed, only of up to %d bytes of little-endian F32", t.Data.Size(), t.DType, maxLog)
 	}
 	b := make([]byte, t.Data.Size())
 	if err := tensorfs.ReadFull(t.Data, b, 0); err != nil {

@@ -192,7 +192,7 @@ func (x *applied) add(to *tensorfs.Tensor, d delta, scale float64, about *tensor
 	}
 	d.factor = s
 	if d.magnitude != nil && slices.ContainsFunc(c.deltas, func(o delta) bool { return o.from < d.from+d.n && d.from < o.from+o.n }) {
-		return x.refuse(about, "DoRA of %s holds for the base alone, and another adapter has changed it; name this adapter first, or one with DoRA only", to.Weight())
+		return x.refuse(about, "DoRA of %s applies only to the unchanged base, and another adapter has changed it; name this adapter first, or only one adapter with DoRA", to.Weight())
 	}
 	c.deltas = append(c.deltas, d)
 	c.from = append(c.from, d.a.Data, d.b.Data)

@@ -127,7 +127,7 @@ func (x *applied) inStack(m *adapter.Module, s stackPlace) error {
 		return place.put(t, 0, p.rows, 0)
 	}
 	if s.turned {
-		return x.refuse(m.A, "the base has each expert of %s by itself, and the adapter has rows in the place of columns", s.name)
+		return x.refuse(m.A, "the base stores each expert of %s separately, and the adapter is for a transposed stack of experts", s.name)
 	}
 	return place.each(s.name, s.experts, s.rows)
 }

@@ -57,7 +57,7 @@ func (x *applied) tokens(m *adapter.Module) error {
 	case to == nil:
 		return x.missing(m.Tokens, canonical)
 	case canonical != embeddingName && canonical != outputName:
-		return x.refuse(m.Tokens, "rows of tokens are those of the embedding or the output, and %s is neither", canonical)
+		return x.refuse(m.Tokens, "only the embedding and the output have rows of tokens, and %s is neither", canonical)
 	}
 	shape := to.Numbers()
 	if len(shape) != 2 || m.Tokens.Shape[1] != shape[1] {

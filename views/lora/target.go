@@ -229,7 +229,7 @@ func (x *applied) inOrder(canonical string, t *tensorfs.Tensor, whole bool) (*te
 	}
 	for _, move := range x.moves(canonical) {
 		if e := move.Effect(); e == architectures.Numbers || whole && e == architectures.Transpose {
-			return nil, x.refuse(t, "%s differs between GGUF files and those of Hugging Face by more than its place (%s): name a base in the layout of the adapter", canonical, move.Name)
+			return nil, x.refuse(t, "GGUF files store %s in another form than Hugging Face's files (%s), and the adapter's values cannot be converted: name a base in the adapter's layout", canonical, move.Name)
 		}
 	}
 	t, err := x.reorder(canonical, architectures.Rows, t)

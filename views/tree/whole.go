@@ -66,7 +66,7 @@ func (t *Tree) WholeFiles(name string) *convert.Files {
 const description = "tensorfs.json"
 
 // errNotWhole explains why an exported tree has no whole models.
-var errNotWhole = errors.New("an exported tree lacks what the model's own files say beside the tensors: name the model that it was made of")
+var errNotWhole = errors.New("an exported tree lacks parts of the model's own files, such as the tokenizer: name the model that it was exported from")
 
 // errAdapter explains why an adapter without its base is not a whole model.
 var errAdapter = errors.New("an adapter: give it with --lora to its base")

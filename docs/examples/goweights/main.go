@@ -55,7 +55,7 @@ func run(name, view string) (err error) {
 		b, _ := set.Buffer(ref) // b.Handle and b.Offset are for the GPU
 		bytes[b.Origin] += b.Size
 	}
-	fmt.Println(len(weights), "tensors;", "bytes from the model", bytes[metal.OriginModel], "from files that were made of it", bytes[metal.OriginCache], "in memory", bytes[metal.OriginMemory])
+	fmt.Println(len(weights), "tensors;", "bytes from the model", bytes[metal.OriginModel], "from converted files", bytes[metal.OriginCache], "in memory", bytes[metal.OriginMemory])
 
 	// One matrix for a kernel that takes q, k and v at once.
 	const attention = "layers.0.attention."

@@ -48,7 +48,7 @@ func configOf(m *tensorfs.Model) (c config, err error) {
 			return c, nil
 		}
 	}
-	return c, fmt.Errorf("config.json has no %s at its top level, where models of text alone have it", layersKeys[0])
+	return c, fmt.Errorf("config.json has no %s at its top level, where models that read only text have it", layersKeys[0])
 }
 
 // field is a field of config.json and its value.

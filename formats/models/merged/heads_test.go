@@ -86,7 +86,7 @@ func TestTiedAndUntied(t *testing.T) {
 		text, tied, note string
 		head             bool
 	}{
-		{"merge_method: linear\nmodels: [{model: ./0" + weights + ", {model: ./1" + weights + "]", "false", "./0 has no lm_head.weight and takes part with model.embed_tokens.weight", true},
+		{"merge_method: linear\nmodels: [{model: ./0" + weights + ", {model: ./1" + weights + "]", "false", "./0 has no lm_head.weight, so its model.embed_tokens.weight is merged instead", true},
 		{"merge_method: task_arithmetic\nbase_model: ./0\nmodels: [{model: ./1" + weights + "]", "false", "./0 has no lm_head.weight", true},
 		{"merge_method: linear\nmodels: [{model: ./0" + weights + ", {model: ./0.gguf" + weights + "]\ndtype: bfloat16", "true", "", false},
 		{"merge_method: passthrough\nslices: [{sources: [{model: ./1, layer_range: [0, 1]}]}, {sources: [{model: ./0, layer_range: [1, 2]}]}]", "true", "the last slice has no lm_head.weight", false},

@@ -195,7 +195,7 @@ func (x *merge) heads(plan []recipe.Made) {
 			has = has || part.Tied || part.Tensor == x.inputs[part.Model].shape.Head
 			if part.Tied {
 				tied = "false"
-				x.notes = append(x.notes, fmt.Sprintf("%s has no %s and takes part with %s; the merge has both, so its config.json says %s false",
+				x.notes = append(x.notes, fmt.Sprintf("%s has no %s, so its %s is merged instead; the merge has both tensors, so its config.json sets %s to false",
 					tensorfs.Printable(x.recipe.Models[part.Model]), tensorfs.Printable(plan[i].Name), tensorfs.Printable(part.Tensor), tiedKey))
 			}
 		}
@@ -205,7 +205,7 @@ func (x *merge) heads(plan []recipe.Made) {
 	}
 	if !has && like.Head != "" {
 		tied = "true"
-		x.notes = append(x.notes, fmt.Sprintf("the last slice has no %s, so config.json of the merge says %s true", tensorfs.Printable(like.Head), tiedKey))
+		x.notes = append(x.notes, fmt.Sprintf("the last slice has no %s, so the merge's config.json sets %s to true", tensorfs.Printable(like.Head), tiedKey))
 	}
 	if tied != "" {
 		x.set = append(x.set, field{tiedKey, tied})

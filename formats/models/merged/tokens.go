@@ -73,7 +73,7 @@ func (x *merge) countRows(chosen *input, name string) error {
 	}
 	if x.rows > 0 {
 		x.set = append(x.set, field{rowsKey, strconv.FormatInt(n, 10)})
-		x.notes = append(x.notes, fmt.Sprintf("the embeddings have a row for each of the %d tokens, and none of those that pad the models', as mergekit writes them where a recipe chooses a tokenizer", n))
+		x.notes = append(x.notes, fmt.Sprintf("the embeddings have one row for each of the %d tokens, without the models' rows of padding: mergekit drops these if a recipe chooses a tokenizer", n))
 	}
 	return nil
 }

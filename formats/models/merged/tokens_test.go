@@ -54,7 +54,7 @@ func TestPaddedEmbeddings(t *testing.T) {
 			}
 		}
 		f := hf.HF(m, convert.Options{})
-		if f.Reason != "" || !f.Exact || !strings.Contains(strings.Join(f.Notes, "\n"), "a row for each of the 371 tokens") {
+		if f.Reason != "" || !f.Exact || !strings.Contains(strings.Join(f.Notes, "\n"), "one row for each of the 371 tokens") {
 			t.Errorf("%s: %s, exact %v, notes %q", choice, f.Reason, f.Exact, f.Notes)
 		}
 		d, err := m.File("config.json")

@@ -73,7 +73,7 @@ func TestCompressionConfig(t *testing.T) {
 		older := maps.Clone(files)
 		older["config.json"] = []byte(strings.Replace(string(files["config.json"]), `"quantization_config"`, `"compression_config"`, 1))
 		o := testwhole.OpenFiles(t, older)
-		if got := hf.MLX(o, convert.Options{}); !strings.Contains(strings.Join(got.Notes, ";"), "does not load it") {
+		if got := hf.MLX(o, convert.Options{}); !strings.Contains(strings.Join(got.Notes, ";"), "cannot load the stored packing") {
 			t.Errorf("%s: mlx/: %q %v", name, got.Reason, got.Notes)
 		}
 		for kind, files := range map[string]func(*tensorfs.Model) *convert.Files{
@@ -115,7 +115,7 @@ func TestSettingsInTheirOwnFile(t *testing.T) {
 		t.Error("gguf/ differs")
 	}
 	mlx := hf.MLX(o, convert.Options{})
-	if notes := strings.Join(mlx.Notes, ";"); !strings.Contains(notes, "does not load it") {
+	if notes := strings.Join(mlx.Notes, ";"); !strings.Contains(notes, "cannot load the stored packing") {
 		t.Errorf("mlx/: %q %s", mlx.Reason, notes)
 	}
 }

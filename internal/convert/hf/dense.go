@@ -246,9 +246,9 @@ func mlxOfPacked(m *tensorfs.Model, opts convert.Options, why string) (*convert.
 	if d.kept > 0 {
 		f, err := quantisedStored(d.Model, nil)
 		if err == nil {
-			d.tell(f, fmt.Sprintf("mlx-lm does not load it as it is packed: %d modules are MLX's of equal numbers, the others plain numbers", d.kept))
+			d.tell(f, fmt.Sprintf("mlx-lm cannot load the stored packing: %d modules are repacked as MLX's with equal numbers, and the rest is plain numbers", d.kept))
 			return f, nil
 		}
 	}
-	return mlx.unpackedFiles(m, opts, "mlx-lm does not load it as it is packed: the weights are plain numbers")
+	return mlx.unpackedFiles(m, opts, "mlx-lm cannot load the stored packing: the weights are plain numbers")
 }

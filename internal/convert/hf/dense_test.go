@@ -227,7 +227,7 @@ func TestMLXOfPacked(t *testing.T) {
 				}
 			}
 			said := strings.Join(f.Notes, "; ")
-			if want := modules[name] != ""; want != (kept == 10) || want != f.Exact && kept > 0 || want != strings.Contains(said, "10 modules are MLX's") || want == (kept == 0) || !strings.Contains(said, "does not load it") {
+			if want := modules[name] != ""; want != (kept == 10) || want != f.Exact && kept > 0 || want != strings.Contains(said, "10 modules are repacked as MLX's") || want == (kept == 0) || !strings.Contains(said, "cannot load the stored packing") {
 				t.Errorf("%d modules, exact is %v, %q", kept, f.Exact, said)
 			}
 			if c := fields(t, contents(t, f)["config.json"]); (c["quantization"] != nil) != (kept > 0) {
@@ -275,7 +275,7 @@ func TestPackedExperts(t *testing.T) {
 	maps.Copy(files, testmodel.HF(config, list, 1, nil))
 	m := testwhole.OpenFiles(t, files)
 	f, gguf := hf.MLX(m, convert.Options{}), convert.GGUF(m, convert.Options{})
-	if said := strings.Join(f.Notes, "; "); !strings.Contains(said, fmt.Sprintf("%d modules are MLX's of equal numbers", modules)) || !f.Exact || gguf.Reason != "" || !gguf.Exact {
+	if said := strings.Join(f.Notes, "; "); !strings.Contains(said, fmt.Sprintf("%d modules are repacked as MLX's with equal numbers", modules)) || !f.Exact || gguf.Reason != "" || !gguf.Exact {
 		t.Errorf("%q, exact %v; gguf/: %q, exact %v", said, f.Exact, gguf.Reason, gguf.Exact)
 	}
 	a, b := testwhole.OpenFiles(t, contents(t, f)), testwhole.OpenGGUF(t, testwhole.Read(t, gguf.List[0].Data))

@@ -56,7 +56,7 @@ func files(m *tensorfs.Model, k *kind, opts convert.Options) *convert.Files {
 		if k == hf { // the vision tower is there, or noted
 			towers = convert.Towers{convert.Audio: towers[convert.Audio]}
 		}
-		f.LeaveOut(towers, k.name+"/ is not made of it")
+		f.LeaveOut(towers, k.name+"/ does not include it")
 	}
 	if err == nil {
 		err = setTemplate(f, opts.Changes)
@@ -77,7 +77,7 @@ func files(m *tensorfs.Model, k *kind, opts convert.Options) *convert.Files {
 // files returns the files of a directory, or why it is empty.
 func (k *kind) files(m *tensorfs.Model, opts convert.Options) (*convert.Files, error) {
 	if m.Format == "safetensors" {
-		return nil, errors.New("a safetensors file alone has no config.json, which says what model it is; name the directory of a model")
+		return nil, errors.New("a single safetensors file has no config.json, which describes the model; name the model's directory")
 	}
 	quantise := k == mlx && opts.MLX != nil
 	if quantise {
@@ -143,7 +143,7 @@ func (k *kind) files(m *tensorfs.Model, opts convert.Options) (*convert.Files, e
 	if r.Parameters > 0 {
 		f.BitsPerWeight = convert.BitsPerWeight(weights.Size(), r.Parameters)
 	}
-	f.LeaveOut(r.Left, cmp.Or(whyNot, "it is not made of a projector's GGUF file"))
+	f.LeaveOut(r.Left, cmp.Or(whyNot, "it cannot be converted from a projector's GGUF file"))
 	if f.Left[convert.Vision] == "" && whyNot != "" {
 		f.Leave(convert.Vision, "the vision tower beside the model is left out: "+whyNot)
 		f.Notes = append(f.Notes, f.Left[convert.Vision])

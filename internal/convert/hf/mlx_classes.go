@@ -246,7 +246,7 @@ func (x *mlxConfig) notes() (list []string) {
 func (x *mlxConfig) towers() (list []string) {
 	for _, part := range []string{convert.Vision, convert.Audio} {
 		if x.raw(part+"_config").Kind() == '{' {
-			list = append(list, "mlx-lm loads the language model alone, without "+part)
+			list = append(list, "mlx-lm loads only the language model, without "+part)
 		}
 	}
 	return list

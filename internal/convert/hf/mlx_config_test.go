@@ -67,7 +67,7 @@ func TestMLXConfig(t *testing.T) {
 	for name, c := range map[string]struct {
 		stored string
 		want   string // without white space; "": the stored text itself
-		note   string // "": there is none
+		note   string // "" for no note
 	}{
 		"older names":        {`{"model_type":"llama", "rope_theta":500000.0,"torch_dtype":"bfloat16"}`, "", ""},
 		"nothing":            {`{ }`, "", ""},
@@ -105,7 +105,7 @@ func TestMLXConfig(t *testing.T) {
 		"both ways":          {`{"model_type":"qwen2","is_causal":false}`, "", "mlx-lm's qwen2 does not read is_causal"},
 		"one way":            {`{"model_type":"qwen2","is_causal":true}`, "", ""},
 		"rounded norms":      {`{"model_type":"qwen3_next","torch_dtype":"bfloat16"}`, "", "adds one to the norms in BF16"},
-		"images":             {`{"model_type":"gemma3","vocab_size":8,"vision_config":{}}`, "", "mlx-lm loads the language model alone, without vision"},
+		"images":             {`{"model_type":"gemma3","vocab_size":8,"vision_config":{}}`, "", "mlx-lm loads only the language model, without vision"},
 		"sounds":             {`{"model_type":"gemma3n","audio_config":{}}`, "", "without audio"},
 		"no images":          {`{"model_type":"gemma3","vocab_size":8,"vision_config":null}`, "", ""},
 		"a vast part":        {`{"model_type":"minimax_m2","head_dim":1e300,"partial_rotary_factor":1e300,"shared_intermediate_size":0}`, "", ""},

@@ -157,7 +157,7 @@ func (c *conversion) move(name string, t *tensorfs.Tensor) error {
 			i := m.pattern.SubexpIndex(m.expert)
 			e, err := strconv.Atoi(name[at[2*i]:at[2*i+1]])
 			if err != nil || c.stacks[to][e] != nil {
-				return errors.New("it is no expert of its own")
+				return errors.New("its expert number is out of range, or another tensor has the same")
 			}
 			if c.stacks[to] == nil {
 				c.stacks[to] = map[int]*tensorfs.Tensor{}
@@ -236,7 +236,7 @@ func (c *conversion) latent(before string, t *tensorfs.Tensor) error {
 	heads, nope, v := sizes["num_attention_heads"], sizes["qk_nope_head_dim"], sizes["v_head_dim"]
 	shape := t.Numbers()
 	if len(shape) != 2 || shape[0] != heads*(nope+v) {
-		return fmt.Errorf("shape %v is not that of %d heads of %d rows", shape, heads, nope+v)
+		return fmt.Errorf("shape %v does not fit %d heads of %d rows", shape, heads, nope+v)
 	}
 	whole, err := arrange.Reshape(t, heads, nope+v, shape[1])
 	if err != nil {

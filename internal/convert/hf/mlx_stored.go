@@ -151,20 +151,20 @@ func (r mlxRefusal) why(m *tensorfs.Model, x *mlxConfig) string {
 
 // mlxRefusals are the texts for the word refuses of mlx.txt.
 var mlxRefusals = map[string]mlxRefusal{
-	"dense_experts":      {reason: "takes experts in blocks of MXFP4, and the model's are not", ends: []string{".experts.gate_up_proj", ".experts.down_proj"}},
-	"experts":            {reason: "has no experts, as the model does", ends: []string{".router.weight"}},
-	"first_release":      {reason: "loads the first release's files alone, not those of transformers"},
-	"loose_experts":      {reason: "takes experts in stacks, and the model has each apart", ends: []string{".experts.0.gate_proj.weight"}},
+	"dense_experts":      {reason: "takes only experts in MXFP4, which the model's experts are not", ends: []string{".experts.gate_up_proj", ".experts.down_proj"}},
+	"experts":            {reason: "has no experts, unlike the model", ends: []string{".router.weight"}},
+	"first_release":      {reason: "loads only the files of the first release, not transformers' files"},
+	"loose_experts":      {reason: "takes stacked experts, but the model stores each expert separately", ends: []string{".experts.0.gate_proj.weight"}},
 	"no_head":            {fn: noHead},
 	"not_fourfold":       {fn: notFourfold},
 	"other_norms":        {reason: "knows the norms of layers by other names", ends: []string{".attention_layer_norm.weight"}},
 	"own_head":           {reason: "takes the embedding for the last matrix, and the model has another", ends: []string{"lm_head.weight"}},
 	"several_keys":       {fn: severalKeys},
-	"text_01":            {reason: "is MiniMax M2, and not the models before it, whose attention is another"},
-	"transformers_names": {reason: "knows the tensors by the names of the first release, and not by those of transformers", ends: []string{"model.embed_tokens.weight"}},
+	"text_01":            {reason: "is only for MiniMax M2, and earlier models have another attention"},
+	"transformers_names": {reason: "knows only the tensor names of the first release, not transformers' names", ends: []string{"model.embed_tokens.weight"}},
 	"turned_experts":     {fn: turnedExperts},
 	"unpacked":           {fn: unpackedBits},
-	"whole_kv":           {reason: "knows kv_b_proj in two parts alone, and the model has it in one", ends: []string{".kv_b_proj.weight"}},
+	"whole_kv":           {reason: "knows kv_b_proj only in two parts, but the model has one", ends: []string{".kv_b_proj.weight"}},
 }
 
 // noHead refuses a model whose last matrix is the embedding.
@@ -209,7 +209,7 @@ func turnedExperts(m *tensorfs.Model, x *mlxConfig) string {
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
 		if ok && strings.HasSuffix(t.Source, ".experts.gate_up_proj") && len(t.Shape) == 3 && float64(t.Shape[1]) != width {
-			return fmt.Sprintf("takes stacks of experts whose second axis is the width %.0f, and that of %s is %d", width, tensorfs.Quote(t.Source), t.Shape[1])
+			return fmt.Sprintf("takes stacks of experts whose second axis is the width %.0f, but the second axis of %s is %d", width, tensorfs.Quote(t.Source), t.Shape[1])
 		}
 	}
 	return ""

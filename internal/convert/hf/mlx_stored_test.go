@@ -28,7 +28,7 @@ func TestMLXRefuses(t *testing.T) {
 		{`{"model_type":"new"}`, "", `mlx-lm is not known to have the model type "new"`},
 		{`{"model_type":"llama4/TextArgs"}`, "", "not known to have"},
 		{`{"model_type":"gpt2"}`, "transformer.wte.weight", ""},
-		{`{"model_type":"gpt_oss"}`, "model.layers.0.mlp.experts.gate_up_proj", "blocks of MXFP4"},
+		{`{"model_type":"gpt_oss"}`, "model.layers.0.mlp.experts.gate_up_proj", "only experts in MXFP4"},
 		{`{"model_type":"gpt_oss"}`, "model.layers.0.mlp.experts.gate_up_proj_blocks", ""},
 		{`{"model_type":"qwen3"}`, "embed_tokens.weight", ""},
 		{`{"model_type":"gpt_neox","hidden_size":8,"intermediate_size":16}`, "", "four times the width 8"},
@@ -48,7 +48,7 @@ func TestMLXRefuses(t *testing.T) {
 		{`{"model_type":"recurrent_gemma","num_key_value_heads":2}`, "", "one head"},
 		{`{"model_type":"recurrent_gemma","num_key_value_heads":1}`, "", ""},
 		{`{"model_type":"olmo_hybrid"}`, "model.layers.0.attention_layer_norm.weight", "other names"},
-		{`{"model_type":"qwen3_5_moe_text"}`, "model.layers.0.mlp.experts.0.gate_proj.weight", "in stacks"},
+		{`{"model_type":"qwen3_5_moe_text"}`, "model.layers.0.mlp.experts.0.gate_proj.weight", "stacked experts"},
 		{`{"model_type":"qwen3_vl_moe","text_config":{"hidden_size":4}}`, "model.language_model.layers.0.mlp.experts.gate_up_proj", "second axis is the width 4"},
 		{`{"model_type":"qwen3_vl_moe","text_config":{"hidden_size":3}}`, "model.language_model.layers.0.mlp.experts.gate_up_proj", ""},
 	} {

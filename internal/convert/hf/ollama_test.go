@@ -59,7 +59,7 @@ func TestOllamaTowers(t *testing.T) {
 			}
 			m := testwhole.OpenGGUF(t, all(t, d))
 			made := hf.HF(m, convert.Options{})
-			if made.Reason != "" || made.Left[convert.Vision] != "" || !slices.Contains(made.Notes, "the vision tower is that of the file itself") {
+			if made.Reason != "" || made.Left[convert.Vision] != "" || !slices.Contains(made.Notes, "the vision tower comes from the file itself") {
 				t.Fatalf("%s", made.Describe())
 			}
 			files := contents(t, made)

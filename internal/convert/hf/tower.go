@@ -49,7 +49,7 @@ func (k *kind) tower(m *tensorfs.Model, opts convert.Options) (t *tower, whyNot 
 	if err != nil {
 		return nil, tensorfs.OneLine(err.Error())
 	}
-	t.note = "the vision tower is that of " + note
+	t.note = "the vision tower comes from " + note
 	return t, ""
 }
 
@@ -148,7 +148,7 @@ func joinExperts(r *result) error {
 		var data []tensorfs.Data
 		for _, x := range all {
 			if x.Data == nil || x.DType != first.DType || !slices.Equal(x.Shape, first.Shape) || len(x.Shape) != 2 {
-				return fmt.Errorf("%s would be made of tensors of several types or shapes", tensorfs.Quote(name))
+				return fmt.Errorf("%s would join tensors of different types or shapes", tensorfs.Quote(name))
 			}
 			data = append(data, x.Data)
 		}
@@ -171,6 +171,6 @@ func (t *tower) config(m *tensorfs.Model, text []byte, f *convert.Files) ([]byte
 		return nil, fmt.Errorf("the vision tower: %w", err)
 	}
 	f.Notes = append(f.Notes, notes...)
-	f.Leave("preprocessor_config.json", "a GGUF file does not say all of it: take that of the model's page")
+	f.Leave("preprocessor_config.json", "a GGUF file has only a part of it: take the file from the model's page")
 	return text, nil
 }

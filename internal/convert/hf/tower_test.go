@@ -20,8 +20,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
-// pairOf makes both GGUF files of a model of testdata/architectures; the second is nil
-// where gguf/ has none.
+// pairOf makes both GGUF files of a model of testdata/architectures; the second is nil if gguf/ has
+// no projector.
 func pairOf(t *testing.T, name string) (text, tower []byte) {
 	t.Helper()
 	m, err := formats.Open(data + "architectures/" + name)
@@ -49,8 +49,8 @@ func beside(t *testing.T, file []byte) convert.Options {
 	}}
 }
 
-// withTower are the models whose hf/ has the vision tower. Of the others, no block of
-// architectures.txt describes the language model both ways.
+// withTower are the models whose hf/ has the vision tower. For every other model, no block of
+// architectures.txt describes the language model in both directions.
 var withTower = []string{"gemma3-vl", "gemma4", "glm4v", "lfm2-vl", "llama4", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "qwen3.5", "smolvlm"}
 
 // TestTowerBack makes hf/ of both files of a model: it has the tensors and the config.json
@@ -86,7 +86,7 @@ func TestTowerBack(t *testing.T) {
 				wrong.compare(tensorsOf(t, files["model.safetensors"]), c.rowsOf(t, ".vl.hf.tsv"))
 				wrong.compareTowers(t, files["config.json"], read(t, "architectures/expected/"+name+".vl.hf.config.json"))
 			}
-			if !strings.Contains(strings.Join(made.Notes, "; "), "the vision tower is that of mmproj-model.gguf") {
+			if !strings.Contains(strings.Join(made.Notes, "; "), "the vision tower comes from mmproj-model.gguf") {
 				wrong.add("no note says which tower was taken: %q", made.Notes)
 			}
 			switch works := len(wrong) == 0; {
@@ -198,7 +198,7 @@ func TestTowerOfOllama(t *testing.T) {
 	}
 	defer m.Close()
 	f := hf.HF(m, convert.Options{})
-	if f.Reason != "" || f.Tensors != 80+39 || f.Left[convert.Vision] != "" || !slices.Contains(f.Notes, "the vision tower is that of its projector layer") {
+	if f.Reason != "" || f.Tensors != 80+39 || f.Left[convert.Vision] != "" || !slices.Contains(f.Notes, "the vision tower comes from its projector layer") {
 		t.Errorf("%s", f.Describe())
 	}
 	var wrong problems
@@ -212,8 +212,9 @@ func TestTowerOfOllama(t *testing.T) {
 	}
 }
 
-// TestTowersOfExperts makes hf/ of both files of models with experts, which have no preprocessor_config.json of their own
-// among the golden ones: transformers has the experts of Qwen3-VL-MoE in one tensor, and takes those of others one by one.
+// TestTowersOfExperts makes hf/ of both files of models with experts. Their golden models have no
+// preprocessor_config.json. Transformers joins the experts of Qwen3-VL-MoE in one tensor, and takes other models'
+// experts one by one.
 func TestTowersOfExperts(t *testing.T) {
 	for _, c := range []struct{ model, like, experts string }{
 		{"qwen3-vl-moe", "qwen3-vl", "model.language_model.layers.0.mlp.experts.gate_up_proj BF16 4x24x32"},

@@ -36,7 +36,7 @@ func TestTowers(t *testing.T) {
 		},
 	} {
 		f, text := make()
-		if f.Reason != "" || f.Tensors != text.Tensors || !strings.HasPrefix(f.Left[convert.Vision], "left out (tensors: 3)") || !strings.Contains(strings.Join(f.Notes, ";"), "the language model alone, without vision") {
+		if f.Reason != "" || f.Tensors != text.Tensors || !strings.HasPrefix(f.Left[convert.Vision], "left out (tensors: 3)") || !strings.Contains(strings.Join(f.Notes, ";"), "only the language model, without vision") {
 			t.Errorf("%s/: %s", name, f.Describe())
 		}
 		if text.Left != nil {

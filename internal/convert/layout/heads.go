@@ -53,7 +53,7 @@ func (w *Walk) headsOf(t *tensorfs.Tensor) (turned, still *tensorfs.Tensor, err 
 	}
 	head, rows, shape := w.Sizes.Len("head"), w.Sizes.Len("turned"), t.Numbers()
 	if len(shape) == 0 || shape[0]%head != 0 || rows > head || rows%2 != 0 {
-		return nil, nil, fmt.Errorf("shape %v of %s does not divide into heads of %d, of which %d turn", shape, tensorfs.Quote(t.Source), head, rows)
+		return nil, nil, fmt.Errorf("shape %v of %s does not divide into heads of %d rows, %d of them rotated", shape, tensorfs.Quote(t.Source), head, rows)
 	}
 	if t, err = arrange.Reshape(t, append([]int64{shape[0] / head, head}, shape[1:]...)...); err != nil {
 		return nil, nil, err

@@ -46,7 +46,7 @@ func (w *Walk) latent(name string, first, n int64) (*tensorfs.Tensor, error) {
 	}
 	heads, rows, shape := w.Sizes.Len("heads"), w.Sizes.Len("nope")+w.Sizes.Len("v_head"), t.Numbers()
 	if len(shape) != 2 || shape[0] != heads*rows {
-		return nil, fmt.Errorf("shape %v of %s is not that of %d heads of %d rows", shape, tensorfs.Quote(t.Source), heads, rows)
+		return nil, fmt.Errorf("shape %v of %s does not fit %d heads of %d rows", shape, tensorfs.Quote(t.Source), heads, rows)
 	}
 	if t, err = arrange.Reshape(t, heads, rows, shape[1]); err != nil {
 		return nil, err

@@ -93,7 +93,7 @@ func mixedZ(w *Walk, p *part) (*tensorfs.Tensor, error) {
 func (w *Walk) mixedRows() (rows [4]int64, groups int64, err error) {
 	k, v := w.Sizes.Len("state"), w.Sizes.Len("inner")
 	if groups = w.Sizes.Len("ssm_groups"); groups < 1 || k < 1 || v < 1 || v%groups != 0 {
-		return rows, 0, fmt.Errorf("%d numbers of v are not those of %d heads of k", v, groups)
+		return rows, 0, fmt.Errorf("v is %d numbers wide, which does not divide into %d heads of k", v, groups)
 	}
 	return [4]int64{k, k, v / groups, v / groups}, groups, nil
 }
@@ -110,7 +110,7 @@ func (w *Walk) mixed(_ *part, from, to int) ([]*tensorfs.Tensor, error) {
 	}
 	shape, each := t.Numbers(), rows[0]+rows[1]+rows[2]+rows[3]
 	if len(shape) != 2 || shape[0] != groups*each {
-		return nil, fmt.Errorf("shape %v of %s is not that of %d heads of %d rows", shape, tensorfs.Quote(t.Source), groups, each)
+		return nil, fmt.Errorf("shape %v of %s does not fit %d heads of %d rows", shape, tensorfs.Quote(t.Source), groups, each)
 	}
 	if t, err = arrange.Reshape(t, groups, each, shape[1]); err != nil {
 		return nil, err

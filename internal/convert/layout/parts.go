@@ -114,7 +114,7 @@ func joinParts(w *Walk, m *module) error {
 			continue
 		case len(all):
 		default:
-			return fmt.Errorf("%s is made of %d tensors, of which the model has %d", w.name(p), len(all), len(list))
+			return fmt.Errorf("%s needs %d tensors, but the model has %d of them", w.name(p), len(all), len(list))
 		}
 		t, err := w.joined(w.name(p), p.rowsOf(), list)
 		if err != nil {

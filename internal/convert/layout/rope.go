@@ -20,7 +20,7 @@ func ropeDivisors(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	}
 	t := w.find(name)
 	if t == nil {
-		return nil, fmt.Errorf("the tensor %s is missing, which says how long a head is", name)
+		return nil, fmt.Errorf("the tensor %s is missing, whose shape is the length of a head", name)
 	}
 	if err := w.shaped(t, dims, ".weight"); err != nil {
 		return nil, err

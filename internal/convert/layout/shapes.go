@@ -86,7 +86,7 @@ func kernelsHere(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error)
 		shape = append(shape, 1)
 	}
 	if len(shape) != 3 || shape[1] != 1 && shape[2] != 1 {
-		return nil, fmt.Errorf("shape %v of %s is not that of kernels of one channel", shape, tensorfs.Quote(t.Source))
+		return nil, fmt.Errorf("shape %v of %s does not fit kernels of one channel", shape, tensorfs.Quote(t.Source))
 	}
 	t, err := loose(t)
 	if err != nil {

@@ -22,7 +22,7 @@ func frame(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	}
 	s, second := t.Numbers(), int64(0)
 	if len(s) != 5 || s[2] != 2 {
-		return nil, fmt.Errorf("shape %v of %s is not that of patches of two pictures", s, tensorfs.Quote(t.Source))
+		return nil, fmt.Errorf("shape %v of %s does not fit patches of two pictures", s, tensorfs.Quote(t.Source))
 	}
 	if isSecond {
 		second = 1
@@ -84,7 +84,7 @@ func byColours(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 		return t, nil
 	}
 	if len(s) != 2 || patch < 1 || s[1]%(patch*patch) != 0 {
-		return nil, fmt.Errorf("shape %v of %s is not that of patches of %d by %d", s, tensorfs.Quote(t.Source), patch, patch)
+		return nil, fmt.Errorf("shape %v of %s does not fit patches of %d by %d", s, tensorfs.Quote(t.Source), patch, patch)
 	}
 	return swapped(t, []int64{s[0], patch * patch, s[1] / (patch * patch)}, []int64{s[0], s[1] / (patch * patch), patch, patch})
 }
@@ -118,7 +118,7 @@ func swapped(t *tensorfs.Tensor, in, out []int64) (*tensorfs.Tensor, error) {
 func listed(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	s := t.Numbers()
 	if len(s) != 3 {
-		return nil, fmt.Errorf("shape %v of %s is not that of a table of positions", s, tensorfs.Quote(t.Source))
+		return nil, fmt.Errorf("shape %v of %s does not fit a table of positions", s, tensorfs.Quote(t.Source))
 	}
 	return arrange.Reshape(t, s[0]*s[1], s[2])
 }

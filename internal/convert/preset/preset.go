@@ -157,7 +157,7 @@ func expressionProblem(err error) string {
 	if !ok {
 		return ""
 	}
-	return ": " + string(e.Code) + "; a character that stands for itself has a backslash before it, such as \\( or \\["
+	return ": " + string(e.Code) + "; write a backslash before a literal character, such as \\( or \\["
 }
 
 // Options say how a preset is applied.

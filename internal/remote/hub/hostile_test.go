@@ -96,7 +96,7 @@ func TestHostileTrees(t *testing.T) {
 	}
 }
 
-// What a commit is asked with, and answers that are none.
+// The request for a commit, and malformed answers.
 func TestHostileCommits(t *testing.T) {
 	var text string
 	h := testhub.NewHub(t)
@@ -105,9 +105,9 @@ func TestHostileCommits(t *testing.T) {
 		return true
 	})
 	for _, tt := range []struct{ revision, text, want string }{
-		{"", `<html>`, "is not what it says about models"},
-		{"", `[]`, "is not what it says about models"},
-		{"", `{"sha":5}`, "is not what it says about models"},
+		{"", `<html>`, "is not a description of a model"},
+		{"", `[]`, "is not a description of a model"},
+		{"", `{"sha":5}`, "is not a description of a model"},
 		{"", `{"sha":"../../x"}`, "names no commit"},
 		{"", `{}`, "names no commit"},
 		{gitID, `{"sha":"` + sha256[:39] + `f"}`, "is of another commit"},

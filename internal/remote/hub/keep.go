@@ -305,7 +305,7 @@ func (k *keeping) blob(ctx context.Context, b *Blob, place func() error) (there 
 	case err == nil && st.Size() == b.Size:
 		return true, nil
 	case err == nil:
-		return false, &tensorfs.FormatError{File: k.blobs.Join(b.ID), Offset: -1, Problem: fmt.Sprintf("it is not the file of %d bytes that its name says", b.Size),
+		return false, &tensorfs.FormatError{File: k.blobs.Join(b.ID), Offset: -1, Problem: fmt.Sprintf("it is not a file of %d bytes, as the Hub lists it", b.Size),
 			Advice: "remove it, and fetch the model again"}
 	case !errors.Is(err, fs.ErrNotExist):
 		return false, err

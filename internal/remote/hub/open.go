@@ -179,7 +179,7 @@ func (h *hub) commit(ctx context.Context, name, repository, revision string) (*s
 	}
 	switch err := json.Unmarshal(body, &is); {
 	case err != nil:
-		return nil, bad("is not what it says about models")
+		return nil, bad("is not a description of a model")
 	case !isHex(is.SHA, commitSize):
 		return nil, bad("names no commit")
 	case isHex(revision, commitSize) && is.SHA != revision:

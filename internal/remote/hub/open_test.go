@@ -315,9 +315,9 @@ func TestRefusals(t *testing.T) {
 		name, revision, token, want string
 		kind                        error
 	}{
-		{"org/none", "", "", "hf:org/none: the Hub says there is no such model, or none that you may see; check the name, or set HF_TOKEN", fs.ErrPermission},
-		{"org/private", "", "", "hf:org/private: the Hub says there is no such model, or none that you may see; check the name, or set HF_TOKEN", fs.ErrPermission},
-		{"org/private", "", "hf_wrongsecret", "hf:org/private: the Hub says there is no such model, or none that you may see; check the name, and whether the token is valid", fs.ErrPermission},
+		{"org/none", "", "", "hf:org/none: by the Hub's answer there is no such model, or you may not see it; check the name, or set HF_TOKEN", fs.ErrPermission},
+		{"org/private", "", "", "hf:org/private: by the Hub's answer there is no such model, or you may not see it; check the name, or set HF_TOKEN", fs.ErrPermission},
+		{"org/private", "", "hf_wrongsecret", "hf:org/private: by the Hub's answer there is no such model, or you may not see it; check the name, and whether the token is valid", fs.ErrPermission},
 		{"org/private", "", token, "", nil},
 		{"org/gated", "", "", "/config.json: the model is gated; accept its terms on the model's page, and set HF_TOKEN", syscall.EACCES},
 		{"org/gated", "", token, "/config.json: the model is gated and this token has no access; accept its terms on the model's page", syscall.EACCES},
@@ -348,7 +348,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The Hub limits how often files are resolved, and says for how long.
+// The Hub limits how often files are resolved, and states for how long.
 func TestLimited(t *testing.T) {
 	h := testhub.NewHub(t)
 	model := pattern(1000, 1)
@@ -440,7 +440,7 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// Blobs that Hugging Face's own programs have downloaded are read where they are.
+// Blobs that Hugging Face's own programs have downloaded are read in place.
 func TestBeside(t *testing.T) {
 	h := testhub.NewHub(t)
 	files := map[string][]byte{"config.json": []byte("{}"), "model.safetensors": pattern(2<<20, 1), "b.gguf": pattern(1<<20, 2), "c.gguf": pattern(1<<20, 3)}
@@ -478,7 +478,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// What the Hub says of a file where it resolves it has to be what its tree said.
+// The Hub's answer about a file when it is resolved has to match the listing.
 func TestAnotherFile(t *testing.T) {
 	for name, header := range map[string][2]string{
 		"size":   {"X-Linked-Size", "7"},

@@ -34,7 +34,7 @@ func (h *hub) refusal(name string, resp *http.Response) error {
 		if e.Kind = syscall.ENOENT; resp.StatusCode == http.StatusUnauthorized {
 			e.Kind = syscall.EACCES // it is unknown which of the two
 		}
-		e.Problem = "the Hub says there is no such model, or none that you may see"
+		e.Problem = "by the Hub's answer there is no such model, or you may not see it"
 		e.Advice = "check the name, " + setToken("or set HF_TOKEN", "and whether the token is valid")
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
 		e.Kind, e.Problem, e.Advice = syscall.EACCES, h.said(resp, "the Hub refuses to show it"), setToken("set HF_TOKEN", "check what the token may read")

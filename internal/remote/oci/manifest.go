@@ -72,7 +72,7 @@ func readManifest(text []byte) (*manifest, error) {
 		list, m.index = "manifests", true
 	case [2]bool{true, false}:
 	default:
-		return nil, errors.New("is neither that of an artifact nor an index")
+		return nil, errors.New("must list either layers or manifests")
 	}
 	config := o.Raw("config").Member("mediaType").Text()
 	m.kind = o.Raw("artifactType").Text()

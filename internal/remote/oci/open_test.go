@@ -71,8 +71,9 @@ func TestModels(t *testing.T) {
 // Where blobs are at another server that must not see the token, and tokens are
 // given out at a third, both for a few requests only.
 func TestRedirectsAndTokens(t *testing.T) {
-	// tokenUses is after how many requests a token ends: more than three shards, which
-	// are opened at the same time, take from one before they have used it themselves.
+	// tokenUses is the number of requests after which a token expires. It is more than three,
+	// because concurrently opened shards each take a request before the first shard has used its
+	// own.
 	const tokenUses = 10
 	for _, tt := range []struct {
 		name, login, config string
@@ -197,7 +198,7 @@ func TestLoginChanges(t *testing.T) {
 	}
 }
 
-// Row 22: what is refused, in one line that says what to do.
+// Row 22: refused requests, with one line that names the next step.
 func TestErrors(t *testing.T) {
 	const gguf, weight = "application/vnd.docker.ai.gguf.v3", "application/vnd.cncf.model.weight.v1."
 	data := []byte("GGUF")
@@ -291,8 +292,8 @@ func TestErrors(t *testing.T) {
 		{at("index4"), "it is an index of 2 artifacts", nil},
 		{at("index5"), "it is an index in an index; ", nil},
 		{at("notjson"), "its manifest is not JSON that can be read; ", nil},
-		{at("both2"), "its manifest is neither that of an artifact nor an index; ", nil},
-		{at("neither"), "its manifest is neither that of an artifact nor an index; ", nil},
+		{at("both2"), "its manifest must list either layers or manifests; ", nil},
+		{at("neither"), "its manifest must list either layers or manifests; ", nil},
 		{at("object"), "its manifest has layers that are not a list; ", nil},
 		{at("digest"), `its manifest names "md5:1", which is not a SHA-256 digest; `, nil},
 		{at("size"), "its manifest gives a size that no file can have; ", nil},

@@ -244,7 +244,7 @@ func (a *artifact) unpackOnce(ctx context.Context, x file, f *web.File, image bo
 		return nil, err
 	}
 	if got := "sha256:" + hex.EncodeToString(s.sum.Sum(nil)); strings.HasPrefix(x.Content, "sha256:") && got != x.Content {
-		return nil, fmt.Errorf("unpacks to other bytes than the manifest says (%s)", tensorfs.Printable(x.Content))
+		return nil, fmt.Errorf("unpacks to bytes that do not match the manifest's digest (%s)", tensorfs.Printable(x.Content))
 	}
 	for i := range list {
 		list[i].Unpacked = list[i].Kind == ""

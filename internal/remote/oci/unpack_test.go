@@ -145,8 +145,8 @@ func imageWith(mediaType, packing string) func(t testing.TB, m testremote.Model)
 	}
 }
 
-// What cannot be read in parts is unpacked into the cache where that is allowed, is opened from
-// there afterwards, and is refused before.
+// A layer that cannot be read in parts is refused, or unpacked into the cache if that is allowed,
+// and opened from there later.
 func TestUnpacked(t *testing.T) {
 	environ(t, "")
 	for _, m := range testremote.Models(t, testdata)[1:3] { // a split file and a directory
@@ -277,7 +277,7 @@ func TestUnpackedAgain(t *testing.T) {
 	}
 	testremote.Same(t, l, file, m.Local(t))
 
-	// What is lost while it is open is an error that says what to do.
+	// A file that is lost while it is open gives an error that names the next step.
 	if _, err := o.Store.Prune(cache.PruneOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestUnpackedErrors(t *testing.T) {
 		"garbage at the end": {modelPack, entry{weight + "gzip", append(pack(t, "gzip", good), "garbage at the end"...), nil}, "the archive is damaged: it cannot be unpacked; "},
 		"window":             {modelPack, entry{weight + "zstd", []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0xa8, 1, 0, 0, 0}, nil}, "the archive takes more than 128 MiB of memory to unpack; "},
 		"content": {ociEmpty, entry{"application/vnd.oci.image.layer.v1.tar+gzip", pack(t, "gzip", good), map[string]string{titleKey: "tiny", unpackKey: "true", contentKey: digestOf(big)}},
-			"the archive unpacks to other bytes than the manifest says (sha256:"},
+			"the archive unpacks to bytes that do not match the manifest's digest (sha256:"},
 		"image without models": {ociImage, entry{layer, pack(t, "gzip", members(t, "bin/sh", "x", "models", "/")), nil}, "it is a container without files in a folder models, not a model; "},
 		"image with a link":    {ociImage, entry{layer, pack(t, "gzip", members(t, "models", "-> data/models")), nil}, `its folder models is a link to "data/models"; `},
 		"image with a file":    {ociImage, entry{layer, pack(t, "gzip", members(t, "models", "x")), nil}, `its models is not a folder; `},
@@ -353,7 +353,7 @@ func TestUnpackedErrors(t *testing.T) {
 	}
 }
 
-// Bytes that are not those of the layer's digest are not unpacked.
+// Bytes that do not match the layer's digest are not unpacked.
 func TestUnpackedDigest(t *testing.T) {
 	environ(t, "")
 	for _, size := range []int{1000, 20 << 20} {

@@ -120,7 +120,7 @@ func TestListOfManifests(t *testing.T) {
 		r.Push("library/tiny/sha256:"+digest(text), text)
 		l, file, err := newMachine(t).open(r.Host() + "/library/tiny")
 		if !good {
-			if err == nil || !strings.Contains(err.Error(), "other bytes than the list says") {
+			if err == nil || !strings.Contains(err.Error(), "does not match its digest in the list") {
 				t.Error(err)
 			}
 			continue

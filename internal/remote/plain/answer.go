@@ -58,7 +58,7 @@ func (f *finding) whole(ctx context.Context, resp *http.Response) (foundFile, er
 		}
 		return f.bytes(b, resp), nil
 	case size > cache.MaxSize:
-		return foundFile{}, f.refuse(fmt.Sprintf("the server says that it has %d bytes", size), "check the address")
+		return foundFile{}, f.refuse(fmt.Sprintf("by the server's answer it has %d bytes, which no model has", size), "check the address")
 	}
 	v := versionOf(resp.Header, size, time.Now())
 	if !v.Exact {

@@ -24,7 +24,7 @@ import (
 
 const mib = 1 << 20
 
-// options are those of a process on a machine.
+// options are the options of a process on a machine.
 func options(m *testremote.Machine) Options {
 	return Options{Client: m.Client, Store: m.Store, Env: m.Getenv}
 }
@@ -179,7 +179,7 @@ func otherSize(_ int, w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// What nothing tells apart from another version is nobody else's.
+// A file without anything that identifies its version is not shared with other readers.
 func TestPrivate(t *testing.T) {
 	for name, set := range map[string]func(b *testweb.Behaviour){
 		"nothing":   func(b *testweb.Behaviour) { b.ETag, b.Modified = "", time.Time{} },
@@ -338,8 +338,8 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// What ~/.netrc says of a host is not sent where everybody on the way can read it, and
-// whoever listens at a port; what an address says is. Nothing of it is kept.
+// A password of ~/.netrc is not sent where others can read it on the way, or to whatever listens at
+// a port; a password in an address is. Neither is stored.
 func TestNetrcOverHTTP(t *testing.T) {
 	s := testweb.New(t)
 	s.Put("/m.gguf", bytes.NewReader(pattern(10)))
@@ -362,7 +362,7 @@ func TestNetrcOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = Open(context.Background(), s.URL+"/m.gguf?token=secret", o)
-	if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "what ~/.netrc says goes over https alone") {
+	if !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "passwords of ~/.netrc are sent only over https") {
 		t.Error(err)
 	}
 	mustRead(t, o, strings.Replace(s.URL, "http://", "http://me:secret@", 1)+"/m.gguf?token=secret&key=secret", pattern(10))
@@ -388,7 +388,7 @@ func TestRefused(t *testing.T) {
 		"another part": {parts("bytes 10-19/100", 10), "the server sends another part of it than was asked for"},
 		"other length": {parts("bytes 0-19/100", 10), "the server sends another part of it than was asked for"},
 		"too large":    {parts("bytes 0-9/99999999999999999", 10), "the server sends another part of it than was asked for"},
-		"huge":         {func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Length", "99999999999999999") }, "the server says that it has 99999999999999999 bytes"},
+		"huge":         {func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Length", "99999999999999999") }, "by the server's answer it has 99999999999999999 bytes"},
 		"unending":     {unending, "the server sends only whole files, and does not say how long they are"},
 		"loop": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/again?sig=secret", http.StatusFound)

@@ -81,7 +81,7 @@ func refusal(name string, resp *http.Response) error {
 	advice, ok := advices[resp.StatusCode]
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && strings.HasPrefix(name, "http:"):
-		advice = "give a user and password as http://USER:PASSWORD@HOST/...; what ~/.netrc says goes over https alone"
+		advice = "give a user and password as http://USER:PASSWORD@HOST/...; passwords of ~/.netrc are sent only over https"
 	case ok:
 	case resp.StatusCode == http.StatusTooManyRequests:
 		advice = "try again " + web.When(resp.Header)

@@ -128,7 +128,7 @@ func readPage(body []byte) (page, error) {
 		if listed.EncodingType == "url" {
 			key, err := url.QueryUnescape(o.Key)
 			if err != nil {
-				return bad("has a key that is not encoded as it says")
+				return bad("has a key that is not URL-encoded, although the answer declares it")
 			}
 			o.Key = key
 		}

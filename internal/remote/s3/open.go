@@ -83,7 +83,7 @@ const maxShards = 1000
 // shards looks up the objects of a split model. One of them is known.
 func (b *bucket) shards(ctx context.Context, stem string, known, n int64, first object) ([]object, error) {
 	if n > maxShards {
-		return nil, tensorfs.Unsupported(Scheme+b.name+"/"+first.Key, fmt.Sprintf("its name says that it is one of %d files", n), fmt.Sprintf("a model may have %d", maxShards))
+		return nil, tensorfs.Unsupported(Scheme+b.name+"/"+first.Key, fmt.Sprintf("it is one of %d files by its name", n), fmt.Sprintf("a model may have at most %d", maxShards))
 	}
 	all := make([]object, n)
 	return all, parallel.Each(ctx, remote.AtOnce, len(all), func(ctx context.Context, i int) (err error) {

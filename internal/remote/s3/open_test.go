@@ -44,7 +44,7 @@ func signedFor(t testing.TB, s *fake) {
 	setEnv(t, "AWS_ENDPOINT_URL", s.URL, "AWS_ACCESS_KEY_ID", goodKey, "AWS_SECRET_ACCESS_KEY", goodSecret)
 }
 
-// options are those of a test, with a cache of its own.
+// options are the options of a test, with its own cache.
 func options(t testing.TB) Options {
 	store, _ := testremote.Cache(t)
 	return Options{Client: testremote.Client(t, 20*time.Second), Store: store}
@@ -59,8 +59,8 @@ func nameOf(m testremote.Model) string {
 	return name
 }
 
-// Row 21: right with a signature, and one model of a prefix with an index
-// and shards: all bytes of all views are the local model's, also those of offline.
+// Row 21: with a correct signature, a prefix with an index and shards is one model. All bytes of
+// all views equal the local model's, also offline.
 func TestModels(t *testing.T) {
 	s := newFake(t)
 	s.pages = 2
@@ -112,7 +112,7 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// Errors are one line that says what to do, and row 21: a wrong secret.
+// Errors are one line with the next step, and row 21: a wrong secret.
 func TestErrors(t *testing.T) {
 	s := newFake(t)
 	s.put("m/model.gguf", []byte("GGUF"))
@@ -229,8 +229,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// The server of another region is asked there, once, and what it says cannot lead
-// elsewhere.
+// The server of another region is asked there, once, and its answer cannot lead elsewhere.
 func TestRegion(t *testing.T) {
 	s := newFake(t)
 	s.region = "eu-central-1"
@@ -297,7 +296,7 @@ func TestSlowDown(t *testing.T) {
 	if err := read(0); err != nil || n != 6 {
 		t.Errorf("%v after %d requests", err, n)
 	}
-	// Who says that they may be asked at once is not asked without end.
+	// A server that promises an immediate answer is not asked without end.
 	n = 0
 	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		n++
@@ -312,7 +311,7 @@ func TestSlowDown(t *testing.T) {
 	}
 }
 
-// What is not allowed any more is EACCES, soon.
+// A file that is no longer allowed gives EACCES, soon.
 func TestForbiddenLater(t *testing.T) {
 	s := newFake(t)
 	s.put("m.bin", make([]byte, 20<<20))
@@ -464,7 +463,7 @@ func TestShards(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	s.put("a-00001-of-01001.gguf", nil)
-	if _, _, err := Open(t.Context(), "s3://models/a-00001-of-01001.gguf", options(t)); err == nil || !strings.Contains(err.Error(), "one of 1001 files; a model may have 1000") {
+	if _, _, err := Open(t.Context(), "s3://models/a-00001-of-01001.gguf", options(t)); err == nil || !strings.Contains(err.Error(), "one of 1001 files by its name; a model may have at most 1000") {
 		t.Errorf("%v", err)
 	}
 }
@@ -491,8 +490,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// An entry of the cache is shared by whoever reads the same object, and by nobody
-// else.
+// All readers of the same object share an entry of the cache, and no other readers do.
 func TestIdentity(t *testing.T) {
 	ids := map[string]string{}
 	for _, tt := range []struct {
