@@ -134,7 +134,7 @@ func TestHostileKeys(t *testing.T) {
 		{"llama3", "rope_scaling", `{"type":5}`, "not a text"},
 		{"llama3", "hidden_act", `"relu"`, "hidden_act"},
 		{"llama3", "partial_rotary_factor", "0.5", "partial_rotary_factor"},
-		{"llama3", "architectures", `["Mistral2ForConditionalGeneration"]`, "no GGUF file is made of"},
+		{"llama3", "architectures", `["Mistral2ForConditionalGeneration"]`, "cannot be converted to GGUF"},
 		{"llama3", "architectures", `["LlamaForCausalLM",5]`, "not a text"},
 		{"llama3", "architectures", `"LlamaForCausalLM"`, "not a list"},
 		{"llama3", "architectures", `[]`, ""},

@@ -241,7 +241,7 @@ func (b *builder) all(steps []step) {
 		}
 		list, ok := graphs.blocks[s.block]
 		if !ok {
-			panic("graphs.txt: no block is called " + s.block)
+			panic("graphs.txt: there is no block " + s.block)
 		}
 		for i := range list {
 			if list[i].when.HoldsIn(&b.env) {
@@ -260,7 +260,7 @@ func (b *builder) source(name string) int {
 	if !ok {
 		id, ok := b.names[name]
 		if !ok {
-			panic("graphs.txt: nothing is called " + name + " yet")
+			panic("graphs.txt: " + name + " is used before it is defined")
 		}
 		return id
 	}

@@ -122,7 +122,7 @@ func (m *model) said(name string) (n int64, ok bool) {
 		return n, true
 	default:
 		if n, ok = integer(v); !ok {
-			m.fail(key, "is %s, which is no count that llama.cpp takes", shown(v))
+			m.fail(key, "is %s, which llama.cpp does not take as a count", shown(v))
 		}
 		return n, ok
 	}
@@ -155,7 +155,7 @@ func (m *model) list(key string, a tensorfs.Array) []int64 {
 	for v := range a.Values() {
 		n, ok := integer(v)
 		if !ok {
-			m.fail(key, "has the value %s, which is no count that llama.cpp takes", shown(v))
+			m.fail(key, "has the value %s, which llama.cpp does not take as a count", shown(v))
 		}
 		all = append(all, n)
 	}

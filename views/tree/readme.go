@@ -72,7 +72,7 @@ func readme(t *Tree) []byte {
 	for _, v := range t.Views {
 		fmt.Fprintf(&b, "  %-10s %6d files   %s\n", v.Name+"/", v.Tensors.Len(), ViewHelp[v.Name])
 	}
-	b.WriteString("\nThe whole model, as other programs load it (tensorfs.json says what there is):\n\n")
+	b.WriteString("\nThe whole model, as other programs load it (tensorfs.json lists the content):\n\n")
 	for _, w := range t.Whole {
 		fmt.Fprintf(&b, "  %-10s %s\n", w.Name+"/", WholeHelp[w.Name])
 	}
@@ -82,7 +82,7 @@ Also:
   index.json      every file with its dtype, shape (row-major) and size, its name
                   and place in the model, and "may_overflow" if F16 may be
                   infinite; under "absent", what a view leaves out and why;
-                  views/NAME.json is the same of one view alone
+                  views/NAME.json is the same for one view
   config.json     the model's dimensions, in one schema for all formats
   metadata/       a file for each metadata key; metadata.json has them all
   source/         links to the files that the model consists of

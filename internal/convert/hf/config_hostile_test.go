@@ -121,7 +121,7 @@ func TestConfigTensorReasons(t *testing.T) {
 		data         []float32
 		want         string
 	}{
-		{"llama", "token_embedding.weight", nil, nil, "vocabulary alone"},
+		{"llama", "token_embedding.weight", nil, nil, "only a vocabulary"},
 		{"llama", "layers.1.attention.q.bias", []int64{32}, nil, "layers.1.attention.q.bias"},
 		{"llama", "layers.1.attention.q.weight", []int64{32, 64}, nil, "layers.1.attention.q.weight"},
 		{"llama", "rope_freqs.weight", []int64{4}, nil, "rope_freqs.weight is F16"},

@@ -58,7 +58,7 @@ var expertMeanings = map[string]meaning{
 	"grouped": {fromGGUF: check(func(c call) {
 		n, used := max(c.count("expert_groups"), 1), max(c.count("expert_groups_used"), 1)
 		if experts := c.count("n_experts"); experts%n != 0 || used > n {
-			c.refuse("%d experts in %d groups of which %d are used", experts, n, used)
+			c.refuse("%d experts do not fit %d groups with %d groups in use", experts, n, used)
 		}
 		if dense := c.count("n_dense_layers"); dense > c.count("n_layers") {
 			c.refuse("%s is %d, and there are %d layers", c.full("n_dense_layers"), dense, c.count("n_layers"))

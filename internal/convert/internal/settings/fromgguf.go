@@ -68,7 +68,7 @@ func (s *Model) modelType() string { return s.arch.Written.ModelType }
 func (s *Model) checkConfig() {
 	if layers := s.count("n_layers"); s.failed == nil && layers < 1 {
 		blocks := s.known["blocks"].(int64)
-		s.refuse("%s is %d, of which %d only predict further tokens: nothing is left", s.full("n_layers"), blocks, blocks-layers)
+		s.refuse("%s is %d, and %d of these layers only predict further tokens: no other layer is left", s.full("n_layers"), blocks, blocks-layers)
 	}
 	s.agree("agree")
 	s.checkFixed()
@@ -99,7 +99,7 @@ func (s *Model) checkFixed() {
 			continue
 		}
 		if n, _ := wholeNumber(v); x.Fact.Name == "expert_gating" && n > gatings["sigmoid"] && s.count("n_experts") > 0 {
-			s.refuse("%s is %s, and config.json says softmax (%d) or sigmoid (%d)", key, Shown(v), gatings["softmax"], gatings["sigmoid"])
+			s.refuse("%s is %s, but config.json can only have softmax (%d) or sigmoid (%d)", key, Shown(v), gatings["softmax"], gatings["sigmoid"])
 		}
 		if want := s.fixed(x); want != nil && !isEqual(v, want) {
 			s.refuse("%s is %s, and models of %s have %s: config.json cannot say otherwise", key, Shown(v), tensorfs.Printable(s.modelType()), Shown(want))

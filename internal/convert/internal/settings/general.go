@@ -98,7 +98,7 @@ var generalMeanings = map[string]meaning{
 	"is_reranker": {toGGUF: func(c call) any { return c.isReranker() }},
 	"reranker": {toGGUF: check(func(c call) {
 		if c.isReranker() {
-			c.refuse("the model is a reranker, of which no GGUF file is made")
+			c.refuse("the model is a reranker, which cannot be converted to GGUF")
 		}
 	})},
 }

@@ -236,7 +236,7 @@ func (s *Model) checkHeads() {
 	switch kv := s.keyHeads(); {
 	case s.headless():
 	case s.headSize() == 0:
-		s.refuse("hidden_size %d is not a multiple of the %d heads, and no head_dim says their size", s.count("dim"), heads)
+		s.refuse("hidden_size %d is not a multiple of the %d heads, and there is no head_dim", s.count("dim"), heads)
 	case kv == 0 || heads%kv != 0:
 		s.refuse("the %d heads are not a multiple of the %d heads of k and v", heads, kv)
 	}
@@ -310,7 +310,7 @@ func (c call) attentionScale() int64 {
 // further tokens.
 func (s *Model) measure() {
 	if s.given.Rows < 1 || s.given.Rows > mostSize {
-		s.refuse("the file has no token embedding: it is a vocabulary alone")
+		s.refuse("the file has no token embedding: it is only a vocabulary")
 	}
 	s.known["vocab_size"] = s.given.Rows
 	for _, name := range []string{"n_layers", "dim", "n_heads", "max_seq_len"} {

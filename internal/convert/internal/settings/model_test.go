@@ -9,7 +9,7 @@ import (
 )
 
 // TestMeanings holds that every function that the descriptions of architectures name exists in the
-// direction in which it is called, and that every function is named.
+// direction of its call, and that every function is named.
 func TestMeanings(t *testing.T) {
 	own := strings.Fields("layer_types layer kind rope tokenizer experts never qk_nope_head_dim") // of Model.fact
 	fields := strings.Fields("sum gating zero_every layers_are is words_are all_are there_up_to") // take names of fields, or words

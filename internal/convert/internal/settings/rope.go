@@ -28,7 +28,7 @@ var ropeMeanings = map[string]meaning{
 			n = len(list)
 		}
 		if len(list) == 0 || slices.ContainsFunc(list[n:], func(x float32) bool { return x != layout.Still }) {
-			c.refuse("the divisors of rotary embeddings are not those of a part of a head")
+			c.refuse("the divisors of rotary embeddings do not leave the rest of a head unrotated")
 			return nil
 		}
 		return float64(n) / float64(len(list))

@@ -34,7 +34,7 @@ var sparsityMeanings = map[string]meaning{
 		for i, v := range list {
 			part, ok := partBelow(float32(double(v)))
 			if !ok {
-				c.refuse("%s has %v for layer %d, which is that of no part", c.full("activation_sparsity"), v, i)
+				c.refuse("%s has %v for layer %d, which is not the deviation of a share of zeros", c.full("activation_sparsity"), v, i)
 				return nil
 			}
 			parts = append(parts, part)

@@ -75,13 +75,13 @@ func (s *Model) chooseClass() error {
 	case name == "":
 		s.refuse("nothing names the model's architecture, neither architectures nor model_type")
 	case s.arch == nil && len(classes) == 0:
-		s.refuse("no GGUF file is made of the architecture %s", Shown(name))
+		s.refuse("the architecture %s cannot be converted to GGUF", Shown(name))
 	case s.arch == nil:
 		why := "llama.cpp's converter does not have it"
 		if at := slices.IndexFunc(architectures.Support(), func(c architectures.Supported) bool { return c.Class == name }); at >= 0 {
 			why = cmp.Or(architectures.Support()[at].Columns["gguf"].Reason, "it is a tower")
 		}
-		s.refuse("no GGUF file is made of the architecture %s: %s", Shown(name), why)
+		s.refuse("the architecture %s cannot be converted to GGUF: %s", Shown(name), why)
 	}
 	return s.err()
 }

@@ -168,7 +168,7 @@ var towerMeanings = map[string]meaning{
 		last := -1.0
 		for _, at := range c.cfg.Numbers("deepstack_visual_indexes") {
 			if at != math.Trunc(at) || at <= last || at >= float64(len(layers)) {
-				c.refuse("deepstack_visual_indexes has %v, which is no layer after the one before", at)
+				c.refuse("deepstack_visual_indexes has %v, which is not a later layer than the number before it", at)
 				return nil
 			}
 			layers[int(at)], last = true, at
