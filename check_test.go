@@ -13,7 +13,7 @@ type watched struct {
 
 func (c *watched) Check() error { return c.err }
 
-// TestCheck checks Data made from several Data, one of which changes.
+// TestCheck checks Data made from several Data if one input changes.
 func TestCheck(t *testing.T) {
 	a, b := &watched{Reader: bytes.NewReader(make([]byte, 8))}, &watched{Reader: bytes.NewReader(make([]byte, 8))}
 	made := map[string]Data{
@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckPart checks some bytes of Data made from two files, one of which changes.
+// TestCheckPart checks some bytes of Data made from two files if one file changes.
 func TestCheckPart(t *testing.T) {
 	a, b := &watched{Reader: bytes.NewReader(make([]byte, 8))}, &watched{Reader: bytes.NewReader(make([]byte, 8))}
 	b.err = &ChangedError{File: "b"}

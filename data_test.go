@@ -39,7 +39,7 @@ func TestCheckRange(t *testing.T) {
 	}
 }
 
-// scripted is Data that answers as it is told.
+// scripted is Data with prepared answers.
 type scripted struct {
 	n   int
 	err error

@@ -155,7 +155,7 @@ func (t DType) Safetensors() bool { return dtypes[t].safetensors }
 // Whole reports whether the stored bytes of a tensor of this type are more than a
 // sequence of rows: state is kept outside the rows, or the layout is not known.
 // Such tensors can be neither sized from their shape nor cut or joined by rows.
-func (t DType) Whole() bool { return dtypes[t].whole }
+func (t DType) Whole() bool { return dtypes[t].sizedByReader }
 
 // Size returns the number of stored bytes of a tensor of the given row-major
 // shape. It is false where the shape does not fit the type (rows that are not
@@ -163,7 +163,7 @@ func (t DType) Whole() bool { return dtypes[t].whole }
 // [DType.Whole].
 func (t DType) Size(shape []int64) (int64, bool) {
 	r := &dtypes[t]
-	if r.whole {
+	if r.sizedByReader {
 		return 0, false
 	}
 	n, ok := Elements(shape)
@@ -218,17 +218,17 @@ func Elements(shape []int64) (int64, bool) {
 // dtypeRow holds everything known about a stored type. How its blocks are decoded
 // is in the row of its decoder, in views/kernel.
 type dtypeRow struct {
-	name        string // that ggml or safetensors gives it
-	elems       int64  // elements per block
-	bits        int64  // bits per block
-	kind        Kind
-	ggml        int   // ggml's number for the type, or none
-	mantissa    int   // bits of an IEEE float's mantissa; 0 for other types
-	fitsHalf    bool  // no number, whatever the block's scales, is too large for IEEE half
-	rowMeta     int64 // bytes before the blocks of every row
-	rowGroup    int64 // rows whose bytes are interleaved; 0 for separate rows
-	whole       bool  // sized as a whole tensor by its reader, not by rows of blocks
-	safetensors bool  // a type of that format, by its name
+	name          string // that ggml or safetensors gives it
+	elems         int64  // elements per block
+	bits          int64  // bits per block
+	kind          Kind
+	ggml          int   // ggml's number for the type, or none
+	mantissa      int   // bits of an IEEE float's mantissa; 0 for other types
+	fitsHalf      bool  // no number, whatever the block's scales, is too large for IEEE half
+	rowMeta       int64 // bytes before the blocks of every row
+	rowGroup      int64 // rows whose bytes are interleaved; 0 for separate rows
+	sizedByReader bool  // sized as a whole tensor by its reader, not by rows of blocks
+	safetensors   bool  // a type of that format, by its name
 }
 
 // none is the number given to types that ggml lacks.
@@ -238,7 +238,7 @@ const none = -1
 // ik_llama.cpp's for Q6_0 to IQ1_KT, from Prism's for PQ2_0 and PTQ1_0, and from the
 // safetensors format.
 var dtypes = [numDTypes]dtypeRow{
-	Unknown:     {name: "UNKNOWN", elems: 1, bits: 0, kind: KindOpaque, ggml: none, whole: true},
+	Unknown:     {name: "UNKNOWN", elems: 1, bits: 0, kind: KindOpaque, ggml: none, sizedByReader: true},
 	F32:         {name: "F32", elems: 1, bits: 32, kind: KindFloat, ggml: 0, mantissa: 23, safetensors: true},
 	F16:         {name: "F16", elems: 1, bits: 16, kind: KindFloat, ggml: 1, fitsHalf: true, mantissa: 10, safetensors: true},
 	Q4_0:        {name: "Q4_0", elems: 32, bits: 18 * 8, kind: KindBlock, ggml: 2},
@@ -282,10 +282,10 @@ var dtypes = [numDTypes]dtypeRow{
 	Q2_0:        {name: "Q2_0", elems: 64, bits: 18 * 8, kind: KindBlock, ggml: 42},
 	PQ2_0:       {name: "PQ2_0", elems: 128, bits: 34 * 8, kind: KindBlock, ggml: 142},
 	PTQ1_0:      {name: "PTQ1_0", elems: 128, bits: 28 * 8, kind: KindOpaque, ggml: 143},
-	I2_S:        {name: "I2_S", elems: 4, bits: 8, kind: KindBlock, ggml: 36, whole: true},
-	I8_S:        {name: "I8_S", elems: 1, bits: 8, kind: KindOpaque, ggml: 37, whole: true},
-	TL1:         {name: "TL1", elems: 4, bits: 8, kind: KindOpaque, ggml: 38, whole: true},
-	TL2:         {name: "TL2", elems: 1, bits: 0, kind: KindOpaque, ggml: 39, whole: true},
+	I2_S:        {name: "I2_S", elems: 4, bits: 8, kind: KindBlock, ggml: 36, sizedByReader: true},
+	I8_S:        {name: "I8_S", elems: 1, bits: 8, kind: KindOpaque, ggml: 37, sizedByReader: true},
+	TL1:         {name: "TL1", elems: 4, bits: 8, kind: KindOpaque, ggml: 38, sizedByReader: true},
+	TL2:         {name: "TL2", elems: 1, bits: 0, kind: KindOpaque, ggml: 39, sizedByReader: true},
 	Q6_0:        {name: "Q6_0", elems: 32, bits: 26 * 8, kind: KindBlock, ggml: 133},
 	IQ1_BN:      {name: "IQ1_BN", elems: 64, bits: 13 * 8, kind: KindOpaque, ggml: 134, rowMeta: 2},
 	IQ2_BN:      {name: "IQ2_BN", elems: 64, bits: 16 * 8, kind: KindOpaque, ggml: 135, rowMeta: 4},

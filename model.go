@@ -71,17 +71,17 @@ type opened struct {
 	made   map[any]any
 }
 
-// Once returns what of returns, which it calls when it is asked for that key first. A model
-// that was not made by [NewModel] keeps nothing.
-func (m *Model) Once(key any, of func() any) any {
+// Once returns the result of compute, which it calls only the first time for each key. A model
+// that [NewModel] did not make keeps no results.
+func (m *Model) Once(key any, compute func() any) any {
 	if m.opened == nil {
-		return of()
+		return compute()
 	}
 	m.opened.making.Lock()
 	defer m.opened.making.Unlock()
 	v, ok := m.opened.made[key]
 	if !ok {
-		v = of()
+		v = compute()
 		if m.opened.made == nil {
 			m.opened.made = map[any]any{}
 		}

@@ -113,21 +113,21 @@ func offerOf(advice string) (offer string, ok bool) {
 
 // openElsewhere opens a model that Remote finds.
 func (o Options) openElsewhere(name string) (m *tensorfs.Model, found bool, err error) {
-	find := func(at *Elsewhere) (*tensorfs.Model, error) { return OpenFS(at.FS, at.File) }
+	open := func(at *Elsewhere) (*tensorfs.Model, error) { return OpenFS(at.FS, at.File) }
 	if rest, ok := strings.CutPrefix(name, hub.Prefix); ok {
 		n, err := hub.ParseName(rest)
 		if err != nil {
 			return nil, false, err
 		}
 		name = hub.Name{Repository: n.Repository, Revision: n.Revision}.String()
-		find = func(at *Elsewhere) (*tensorfs.Model, error) { return openCommit(at, n) }
+		open = func(at *Elsewhere) (*tensorfs.Model, error) { return openCommit(at, n) }
 	}
 	at, err := o.Remote(name)
 	if err != nil {
 		return nil, false, err
 	}
 	closer, _ := at.FS.(io.Closer)
-	m, err = find(&at)
+	m, err = open(&at)
 	if err != nil {
 		if closer != nil {
 			closer.Close()

@@ -73,7 +73,7 @@ func newImagesOf(f *rawFS) *images {
 
 // open opens a file through the image of its directory.
 func (m *images) open(t *served, id uint64) (fd int, err error) {
-	d, i, ok := t.find(id)
+	d, i, ok := t.directoryOf(id)
 	if !ok || t.layout(d) == nil {
 		return -1, errNoImage
 	}

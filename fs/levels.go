@@ -234,7 +234,7 @@ func (l *library) lookup(node uint64, name string, out *fuse.EntryOut) fuse.Stat
 func (l *library) getAttr(node uint64, out *fuse.AttrOut) fuse.Status {
 	out.SetTimeout(l.Fresh)
 	if !above(node) { // a tree's directory, or the file in its place
-		s := l.of(node)
+		s := l.slotOf(node)
 		if s == nil {
 			return fuse.Status(syscall.ESTALE)
 		}

@@ -157,21 +157,21 @@ func (t *nodes) owner(id uint64) *dirNode {
 	return &t.dirs[k]
 }
 
-// find returns the directory that holds the node and its index there.
-func (t *nodes) find(id uint64) (d *dirNode, i int, ok bool) {
+// directoryOf returns the directory that holds the node and its index there.
+func (t *nodes) directoryOf(id uint64) (d *dirNode, i int, ok bool) {
 	d = t.owner(id)
 	switch {
 	case d == nil:
 		return nil, 0, false
 	case d.later != nil:
-		return d.later.nodes().find(id)
+		return d.later.nodes().directoryOf(id)
 	}
 	return d, int(id - d.base), true
 }
 
 // entry returns the entry of a node other than the root.
 func (t *nodes) entry(id uint64) (tensorfs.Entry, bool) {
-	d, i, ok := t.find(id)
+	d, i, ok := t.directoryOf(id)
 	if !ok {
 		return tensorfs.Entry{}, false
 	}
@@ -226,7 +226,7 @@ func (t *nodes) blocks() uint64 {
 
 // path returns a node's path below the mount point, for messages.
 func (t *nodes) path(id uint64) string {
-	if d, i, ok := t.find(id); ok {
+	if d, i, ok := t.directoryOf(id); ok {
 		return d.path + d.Entry(i).Name
 	}
 	return "/"

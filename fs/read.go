@@ -116,7 +116,7 @@ func (f *rawFS) read(ctx context.Context, d tensorfs.Data, off int64, buf []byte
 		if err != nil {
 			return nil, err
 		}
-		if r := (&mapped{slices: slices, n: len(buf)}); all && r.whole() {
+		if r := (&mapped{slices: slices, n: len(buf)}); all && r.fitsOneWrite() {
 			return r, nil
 		}
 	}
@@ -145,8 +145,8 @@ type mapped struct {
 	tree   *served
 }
 
-// whole reports whether one writev can take the reply.
-func (m *mapped) whole() bool {
+// fitsOneWrite reports whether one writev can take the reply.
+func (m *mapped) fitsOneWrite() bool {
 	n := 0
 	for _, s := range m.slices {
 		n += len(s)

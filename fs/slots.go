@@ -122,8 +122,8 @@ func (l *library) generation(at string, t *tensorfs.Lazy) (*slot, error) {
 	return s, nil
 }
 
-// of returns the slot of a node, or nil.
-func (l *library) of(node uint64) *slot {
+// slotOf returns the slot of a node, or nil.
+func (l *library) slotOf(node uint64) *slot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.slots[node>>slotBits]

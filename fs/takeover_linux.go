@@ -159,7 +159,7 @@ func (s *Server) mountKept(o *fuse.MountOptions) error {
 	return nil
 }
 
-// keep notes from now on which directories are made.
+// keep starts recording what directories contain that are made on first access.
 func (s *Server) keep(kept *stateFile) {
 	s.raw.kept = kept
 	s.raw.tree.eachLater(func(d *dirNode) {
@@ -171,7 +171,7 @@ func (s *Server) keep(kept *stateFile) {
 	})
 }
 
-// keepOpens notes from now on which files are open that the kernel reads.
+// keepOpens starts recording which open files the kernel reads itself.
 func (s *Server) keepOpens() error {
 	if s.raw.passed == nil {
 		return nil

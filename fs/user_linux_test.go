@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the uid of an ordinary user.
-const nobody = 65534
+// ordinaryUID is the uid of an ordinary user.
+const ordinaryUID = 65534
 
 // TestAsOrdinaryUser runs the tests of mounting again as a user without rights, through
 // fusermount3. If only root may open /dev/fuse, it changes this in a mount namespace of its own.
@@ -40,7 +40,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err := copyFile(binary, os.Args[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(tmp, 0o700), os.Chown(tmp, nobody, nobody)); err != nil {
+	if err := errors.Join(os.Mkdir(tmp, 0o700), os.Chown(tmp, ordinaryUID, ordinaryUID)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, dir, "-test.v", "-test.short",
@@ -100,7 +100,7 @@ func becomeUser(args []string) error {
 	if err := errors.Join(os.Chmod(node, 0o666), unix.Mount(node, "/dev/fuse", "", unix.MS_BIND, "")); err != nil {
 		return fmt.Errorf("bind: %w", err)
 	}
-	if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+	if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(ordinaryUID), syscall.Setuid(ordinaryUID)); err != nil {
 		return fmt.Errorf("giving up root: %w", err)
 	}
 	env := os.Environ()
@@ -146,14 +146,14 @@ func TestAllowOther(t *testing.T) {
 		return err
 	}
 	s := serveAt(t, mnt, "small", "small")
-	if as(0) != nil || as(nobody) == nil {
+	if as(0) != nil || as(ordinaryUID) == nil {
 		t.Error("without allow_other a mount is for its owner only")
 	}
 	if got := s.ask("unmount"); got != "ok" {
 		t.Fatal(got)
 	}
 	serveAt(t, mnt, "small", "small", "extra=allow_other")
-	if err := errors.Join(as(0), as(nobody)); err != nil {
+	if err := errors.Join(as(0), as(ordinaryUID)); err != nil {
 		t.Errorf("with allow_other: %v", err)
 	}
 }

@@ -66,7 +66,7 @@ func TestFused(t *testing.T) {
 	}
 }
 
-// parts are the tensors that a joined tensor is made of, if a view has all of them but not the
+// parts are the tensors that a joined tensor consists of, if a view has all of them but not the
 // joined one.
 func parts(l *Loader, view, name string) ([]string, bool) {
 	names, dim := views.JoinedParts(name)

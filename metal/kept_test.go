@@ -52,7 +52,7 @@ func (c counted) ReadAt(p []byte, off int64) (int, error) {
 // countingTree opens a model as such a tree. It is closed when the test ends.
 func countingTree(t testing.TB, model string, o Options) *counting {
 	t.Helper()
-	m, err := models.Open(model, o.asked())
+	m, err := models.Open(model, o.modelOptions())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ type Loader struct {
 // New returns a Loader of a model, which it closes, also on error. The options are asked of the
 // model as Open asks them.
 func New(m *tensorfs.Model, opts Options) (*Loader, error) {
-	asked, err := models.Of(m, opts.asked())
+	asked, err := models.Of(m, opts.modelOptions())
 	if err != nil {
 		return nil, fmt.Errorf("metal: %s: %w", tensorfs.Printable(m.Path), err)
 	}

@@ -29,7 +29,7 @@ func newMetal(t *testing.T) *Metal {
 	return m
 }
 
-// DefaultDevice is the GPU, or an error that there is none, and never plain memory.
+// DefaultDevice is the GPU, or an error that the machine has no GPU, and never plain memory.
 func TestMetalDefaultDevice(t *testing.T) {
 	d, err := DefaultDevice()
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 
 // tree is a model as a Tree.
 type tree struct {
-	model *tensorfs.Model
-	asked *models.Model // the same with what was asked of it
-	names []string      // of the views, sorted
-	views map[string]func() *view
-	opts  views.Options
-	kept  kept
+	model     *tensorfs.Model
+	requested *models.Model // the same with what was asked of it
+	names     []string      // of the views, sorted
+	views     map[string]func() *view
+	opts      views.Options
+	kept      kept
 
 	mu    sync.Mutex
 	files map[string]*modelFile // by their names below source/; nil if it cannot be mapped
@@ -43,7 +43,7 @@ var (
 
 // newTree returns what a loader loads a model from. The tree closes the model.
 func newTree(m *models.Model, o Options) *tree {
-	t := &tree{model: m.Model, asked: m, opts: m.Options.Views, views: map[string]func() *view{}, files: map[string]*modelFile{}}
+	t := &tree{model: m.Model, requested: m, opts: m.Options.Views, views: map[string]func() *view{}, files: map[string]*modelFile{}}
 	t.kept = kept{tree: t, dir: o.CacheDir, limit: o.CacheLimit, log: o.Logger}
 	chosen := m.Options.Views.Views
 	if chosen == nil {
@@ -93,7 +93,7 @@ func alike(names []string) map[string]bool {
 
 func (t *tree) Model() *tensorfs.Model { return t.model }
 
-func (t *tree) Tree() *modeltree.Tree { return t.asked.Tree() }
+func (t *tree) Tree() *modeltree.Tree { return t.requested.Tree() }
 
 func (t *tree) Views() []string { return slices.Clone(t.names) }
 

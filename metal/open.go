@@ -10,7 +10,7 @@ import (
 // Open opens a model: a file of any format, a directory, the name of a model in a store, or
 // a directory with a mounted or exported tree. A folder with several models is an error.
 func Open(model string, o Options) (*Loader, error) {
-	m, err := models.Open(model, o.asked())
+	m, err := models.Open(model, o.modelOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -21,7 +21,7 @@ func Open(model string, o Options) (*Loader, error) {
 	return newLoader(newTree(m, o), o)
 }
 
-// asked are the options that are about the model.
-func (o *Options) asked() models.Options {
+// modelOptions are the options that are about the model.
+func (o *Options) modelOptions() models.Options {
 	return models.Options{Files: o.Model, Views: o.Views, I2S: o.I2S, LoRA: o.LoRA, Convert: o.Convert}
 }

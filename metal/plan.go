@@ -175,7 +175,7 @@ func (l *Loader) job(refs []Ref, mode CacheMode, hold bool) (*job, error) {
 		p := &j.places[i]
 		r := l.memory[p.ref]
 		if p.File != nil && r == nil {
-			r = l.find(l.window(p))
+			r = l.regionLike(l.window(p))
 		}
 		switch {
 		case r != nil && r.ready:

@@ -88,12 +88,12 @@ func start(t *testing.T, cache, model, views string, stuckAt int) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() }) // it has ended
-	p.says(t, "ready")
+	p.waitForLine(t, "ready")
 	return p
 }
 
-// says waits for a line of the process.
-func (p *process) says(t *testing.T, want string) string {
+// waitForLine waits for a line of the process.
+func (p *process) waitForLine(t *testing.T, want string) string {
 	t.Helper()
 	line, err := p.out.ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, want) {
@@ -112,7 +112,7 @@ func (p *process) begin(t *testing.T) {
 // written is how many bytes a writer that ends well has written.
 func (p *process) written(t *testing.T) (n int64) {
 	t.Helper()
-	if _, err := fmt.Sscanf(p.says(t, "written "), "written %d\n", &n); err != nil {
+	if _, err := fmt.Sscanf(p.waitForLine(t, "written "), "written %d\n", &n); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Wait(); err != nil {
@@ -157,7 +157,7 @@ func TestWaits(t *testing.T) {
 	o := options(t)
 	other := start(t, o.CacheDir, bf16Model, "f16", 5)
 	other.begin(t)
-	other.says(t, "stuck")
+	other.waitForLine(t, "stuck")
 	x := countingTree(t, bf16Model, o)
 	want := build(t, bf16Model)
 	refs := x.refs("f16")
@@ -195,7 +195,7 @@ func TestKilled(t *testing.T) {
 		o := options(t)
 		p := start(t, o.CacheDir, bf16Model, "f16,npy", stuckAt)
 		p.begin(t)
-		p.says(t, "stuck")
+		p.waitForLine(t, "stuck")
 		if err := p.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

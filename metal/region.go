@@ -36,9 +36,9 @@ type lease struct {
 
 var errReleased = errors.New("it was released before")
 
-// find returns the region that has what want is for, nil if no region has it.
+// regionLike returns the region that has what want is for, nil if no region has it.
 // The caller holds l.mu.
-func (l *Loader) find(want *region) *region {
+func (l *Loader) regionLike(want *region) *region {
 	if want.private {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (l *Loader) acquire(want *region, make func(*region) error) (*region, error
 		l.mu.Unlock()
 		return nil, ErrClosed
 	}
-	r := l.find(want)
+	r := l.regionLike(want)
 	if r == nil {
 		r = want
 		l.add(r)
@@ -170,7 +170,8 @@ func (l *Loader) fill(p *place) func(*region) error {
 	}
 }
 
-// lease makes a Buffer of a tensor of a region, which it holds from now on.
+// lease returns a Buffer of a tensor in a region. The region stays in memory until the Buffer is
+// released.
 func (l *Loader) lease(p *place, r *region, set bool) Buffer {
 	e := &lease{loader: l, ref: p.ref, region: r, set: set}
 	l.mu.Lock()

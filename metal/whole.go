@@ -31,7 +31,7 @@ func (w wholeTensors) At(i int) tensorfs.Tensor {
 // buildWhole makes such a view. Where the model has no such files, the reason is why any
 // tensor is absent.
 func (t *tree) buildWhole(name string) *view {
-	files := wholeViews[name](t.model, t.asked.Options.Whole)
+	files := wholeViews[name](t.model, t.requested.Options.Whole)
 	list, reason := wholeTensors{}, files.Reason
 	for _, f := range files.List {
 		if reason != "" || !strings.HasSuffix(f.Path, ".safetensors") {

@@ -153,14 +153,15 @@ func typeNamed(name string) tensorfs.DType {
 	return tensorfs.Unknown
 }
 
-// How many units Exact looks at in one go: of scales, and of codes as well.
+// maxScaleRun and maxCodeRun are how many units Exact checks at a time: only their scales, and
+// their scales and codes.
 const (
 	maxScaleRun = 1 << 18
 	maxCodeRun  = 1 << 9
 )
 
-// holds reports whether every unit of a repacking is exact. It reads codes only
-// where the scales do not decide, more at a time where that goes on.
+// holds reports whether every unit of a repacking is exact. It reads the codes of a unit only if
+// its scales do not decide. The number of units per read of codes doubles until scales decide again.
 func (c *codec) holds(p kernel.Repack) (bool, error) {
 	var b buffers
 	codes := int64(1)
@@ -187,7 +188,7 @@ func (c *codec) holds(p kernel.Repack) (bool, error) {
 	return true, nil
 }
 
-// look calls f with the n blocks from first on of the streams from a number on.
+// look calls f with n blocks, from block first on, of all streams except the first from ones.
 func (c *codec) look(first, n int64, b *buffers, f func(inputs) int, from int) (result int64, err error) {
 	var in inputs
 	var memory [maxStreams]tensorfs.Memory

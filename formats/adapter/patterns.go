@@ -39,10 +39,10 @@ type patterns struct {
 // form is the length of names and the places of dots in them. Each dot matches any
 // character. Keys of one form are looked up together.
 type form struct {
-	length int
-	whole  bool // the name begins with ^: nothing may stand before it
-	dots   []int
-	keys   map[string]int // numbers of keys
+	length   int
+	anchored bool // the name begins with ^: nothing may stand before it
+	dots     []int
+	keys     map[string]int // numbers of keys
 }
 
 // expression is a key that is not just a name.
@@ -129,7 +129,7 @@ func plain(tree *syntax.Regexp) (name []rune, whole, ok bool) {
 func (p *patterns) addName(name []rune, whole bool, number int) (problem string) {
 	shape := make([]byte, 0, len(name)+1)
 	shape = append(shape, map[bool]byte{true: '^', false: ' '}[whole])
-	f := &form{length: len(name), whole: whole}
+	f := &form{length: len(name), anchored: whole}
 	for i, c := range name {
 		if c == anyCharacter {
 			f.dots = append(f.dots, i)
@@ -170,9 +170,9 @@ func (f *form) text(dst []byte, name []rune) []byte {
 	return dst
 }
 
-// find returns the number of the first key that a name has, and the steps that this took.
+// firstKey returns the number of the first key that a name has, and the steps that this took.
 // It gives up after so many steps.
-func (p *patterns) find(name string, most int) (key, steps int) {
+func (p *patterns) firstKey(name string, most int) (key, steps int) {
 	key = len(p.values)
 	if key == 0 {
 		return 0, 0
@@ -187,7 +187,7 @@ func (p *patterns) find(name string, most int) (key, steps int) {
 	for _, f := range p.forms {
 		steps++
 		at := len(characters) - f.length
-		if at < 0 || at > 0 && (f.whole || characters[at-1] != '.' || at > before) {
+		if at < 0 || at > 0 && (f.anchored || characters[at-1] != '.' || at > before) {
 			continue
 		}
 		end := characters[at:]

@@ -28,7 +28,7 @@ func TestPatterns(t *testing.T) {
 			continue
 		}
 		for _, name := range usualNames {
-			k, _ := p.find(name, 1<<30)
+			k, _ := p.firstKey(name, 1<<30)
 			if got := k == 0; got != want.MatchString(name) {
 				t.Errorf("%q matches %q: %v", key, name, got)
 			}
@@ -45,7 +45,7 @@ func TestPatterns(t *testing.T) {
 			if want < 0 {
 				want = len(order)
 			}
-			if k, _ := p.find(name, 1<<30); k != want {
+			if k, _ := p.firstKey(name, 1<<30); k != want {
 				t.Errorf("%q has key %d, want %d: %q", name, k, want, order[want])
 			}
 		}
@@ -69,7 +69,7 @@ func TestNamesAsPatterns(t *testing.T) {
 			t.Errorf("%q: %d expressions and %d forms", before, len(p.expressions), len(p.forms))
 		}
 		name := strings.NewReplacer("^", "", `\`, "").Replace(before) + "layers.60.mlp.m32"
-		if k, steps := p.find(name, 1000); k != n-1 || steps > 500 {
+		if k, steps := p.firstKey(name, 1000); k != n-1 || steps > 500 {
 			t.Errorf("%s: key %d of %d, %d steps", name, k, n, steps)
 		}
 	}
@@ -124,7 +124,7 @@ func TestStepsOfPatterns(t *testing.T) {
 		const most = 10_000
 		name := strings.Repeat("a.", 50_000)
 		testlimit.Work(t, 4, func() {
-			if _, steps := p.find(name, most); steps < most || steps > 2*most {
+			if _, steps := p.firstKey(name, most); steps < most || steps > 2*most {
 				t.Errorf("%s: %d steps", key, steps)
 			}
 		})

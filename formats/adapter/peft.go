@@ -213,7 +213,7 @@ func (c *config) readPatterns(key string, to *patterns) error {
 func (c *config) valueOf(key string, p *patterns, usual float64, names []string) (float64, error) {
 	first := len(p.values)
 	for _, name := range names {
-		k, steps := p.find(name, c.steps)
+		k, steps := p.firstKey(name, c.steps)
 		if c.steps -= steps; c.steps < 0 {
 			return 0, c.refuse(key, "its expressions take too long for the names of the modules; write names in their place")
 		}

@@ -52,7 +52,7 @@ var parts = []part{
 }
 
 // whole are a module's weight and bias by their own names.
-var whole = []part{
+var ownNames = []part{
 	{end: ".weight", to: func(x *Module) **tensorfs.Tensor { return &x.Weight }},
 	{end: ".bias", to: func(x *Module) **tensorfs.Tensor { return &x.WholeBias }},
 }
@@ -95,9 +95,9 @@ func split(name string) (module string, p *part, adapter string) {
 			return rest[:at], p, after[1:]
 		}
 	}
-	for i := range whole {
-		if module, ok := strings.CutSuffix(name, whole[i].end); ok && module != "" && !strings.Contains(name, ".lora_") {
-			return module, &whole[i], ""
+	for i := range ownNames {
+		if module, ok := strings.CutSuffix(name, ownNames[i].end); ok && module != "" && !strings.Contains(name, ".lora_") {
+			return module, &ownNames[i], ""
 		}
 	}
 	return "", nil, ""

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestLookup holds that a block that is read by itself equals the block among all.
+// TestLookup holds that a block that is read without the rest equals the block among all.
 func TestLookup(t *testing.T) {
 	all := AllSettings()
 	got := settingsWhere(func(head) bool { return true })

@@ -10,13 +10,13 @@ import (
 // Sizes are the lengths of a model's dimensions, by the names that shapes have. They come
 // from the model's facts, and the rest from the first tensor that has the dimension.
 type Sizes struct {
-	arch      *Architecture
-	direction Direction
-	facts     Facts
-	known     map[string]length
-	asked     map[string]bool // those whose expressions are being evaluated
-	layer     int64           // the layer that the sizes belong to, -1 if none
-	varied    bool            // a fact of the layer was asked for
+	arch       *Architecture
+	direction  Direction
+	facts      Facts
+	known      map[string]length
+	evaluating map[string]bool // those whose expressions are being evaluated
+	layer      int64           // the layer that the sizes belong to, -1 if none
+	varied     bool            // a fact of the layer was asked for
 }
 
 // length is the length of a dimension, with its source.
@@ -77,11 +77,11 @@ func (s *Sizes) Fact(name string) any {
 	if e == nil {
 		return s.fact(name)
 	}
-	if s.asked[name] { // each of two sizes follows from the other
+	if s.evaluating[name] { // each of two sizes follows from the other
 		return nil
 	}
-	s.asked[name] = true
-	defer delete(s.asked, name)
+	s.evaluating[name] = true
+	defer delete(s.evaluating, name)
 	return e.Eval(s.Fact)
 }
 

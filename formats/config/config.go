@@ -156,13 +156,13 @@ func identity(get Lookup, scopes []string) (id identifiers) {
 func hasExpertLayers(get Lookup, scopes []string) bool {
 	every, _ := Count(get, "moe_every_n_layers")
 	m := &model{get: get, scopes: scopes}
-	v, _ := m.find(nil, keys("layers_block_type"))
+	v, _ := m.firstValue(nil, keys("layers_block_type"))
 	var words []string
 	for _, word := range asList(plain(v)) {
 		text, _ := word.(string)
 		words = append(words, text)
 	}
-	v, _ = m.find(nil, keys("hybrid_override_pattern"))
+	v, _ = m.firstValue(nil, keys("hybrid_override_pattern"))
 	letters, _ := v.(string)
 	return every > 0 || architectures.HasExpertLayers(words, letters)
 }
@@ -213,7 +213,7 @@ func Count(get Lookup, keys ...string) (int64, bool) {
 	m := &model{get: get, scopes: scopes(get)}
 	n := int64(1)
 	for _, key := range keys {
-		v, ok := m.find(nil, []string{key})
+		v, ok := m.firstValue(nil, []string{key})
 		c, isCount := toCount(v)
 		product, fits := multiply(n, c, ok && isCount)
 		if !fits {
@@ -224,8 +224,8 @@ func Count(get Lookup, keys ...string) (int64, bool) {
 	return n, true
 }
 
-// find returns the value of the first key that is present.
-func (m *model) find(gguf, hf []string) (any, bool) {
+// firstValue returns the value of the first key that is present.
+func (m *model) firstValue(gguf, hf []string) (any, bool) {
 	if m.scopes == nil {
 		for _, k := range gguf {
 			if v, ok := m.get(m.arch + "." + k); ok {
@@ -327,11 +327,11 @@ func (m *model) read(f *field) bool {
 	if f.kind == pattern {
 		return m.readPattern(f)
 	}
-	v, ok := m.find(f.gguf, f.hf)
+	v, ok := m.firstValue(f.gguf, f.hf)
 	if !ok {
 		return false
 	}
-	if used, said := m.find(nil, f.unless); said && used == false {
+	if used, said := m.firstValue(nil, f.unless); said && used == false {
 		v = int64(0)
 	}
 	m.put(f, v)
@@ -429,7 +429,7 @@ func (m *model) assume(f *field) bool {
 // readPattern goes on to the next key if one turns out to mean something else.
 func (m *model) readPattern(f *field) bool {
 	for i := range max(len(f.gguf), len(f.hf)) {
-		v, ok := m.find(at(f.gguf, i), at(f.hf, i))
+		v, ok := m.firstValue(at(f.gguf, i), at(f.hf, i))
 		if !ok {
 			continue
 		}

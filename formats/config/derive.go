@@ -79,7 +79,7 @@ func layersProper(m *model) (any, bool) {
 		if m.scopes != nil {
 			return 0
 		}
-		v, _ := m.find(keys(key), nil)
+		v, _ := m.firstValue(keys(key), nil)
 		n, _ := toCount(v)
 		return n
 	}
@@ -115,7 +115,7 @@ func (m *model) global(field, far string) (any, bool) {
 	for i := range list {
 		list[i] = n
 	}
-	if _, said := m.find(nil, keys("per_layer_config")); said {
+	if _, said := m.firstValue(nil, keys("per_layer_config")); said {
 		for i := range list {
 			if own, ok := Count(m.get, fmt.Sprintf("per_layer_config.%d.%s", i, field)); ok {
 				list[i] = own
@@ -139,7 +139,7 @@ func (m *model) global(field, far string) (any, bool) {
 // windows reports for each layer whether its tokens attend only to a window, by
 // layer_types; nil if that field does not determine it.
 func (m *model) windows() []bool {
-	v, _ := m.find(nil, keys("layer_types"))
+	v, _ := m.firstValue(nil, keys("layer_types"))
 	_, list, _, _ := toPattern(v, m.begins())
 	return list
 }
@@ -177,7 +177,7 @@ func vocabulary(m *model) (any, bool) {
 	if s := m.shape("token_embedding.weight"); len(s) == 2 {
 		return inRange(s[0], true)
 	}
-	if v, ok := m.find(keys("tokenizer.ggml.tokens"), nil); ok {
+	if v, ok := m.firstValue(keys("tokenizer.ggml.tokens"), nil); ok {
 		if n, _, ok := elements(v); ok {
 			return inRange(int64(n), true)
 		}
@@ -188,7 +188,7 @@ func vocabulary(m *model) (any, bool) {
 func ropeDim(m *model) (any, bool) {
 	d, ok := m.count("head_dim")
 	share := 1.0
-	if v, present := m.find(nil, keys("partial_rotary_factor rope_pct rotary_pct")); present && ok {
+	if v, present := m.firstValue(nil, keys("partial_rotary_factor rope_pct rotary_pct")); present && ok {
 		share, ok = toReal(v)
 	}
 	return int64(float64(d) * min(share, 1)), ok && share <= 1

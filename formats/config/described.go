@@ -33,7 +33,7 @@ func (id identifiers) block(arch string) *architectures.Settings {
 func (m *model) fixed(f *field) any {
 	for _, s := range m.items(f) {
 		if s.Field != "" && !s.Always {
-			if v, ok := m.find(nil, []string{s.Field}); ok {
+			if v, ok := m.firstValue(nil, []string{s.Field}); ok {
 				return v
 			}
 		}
@@ -123,7 +123,7 @@ func (m *model) fact(name string) any {
 	case "kind":
 		return m.kind()
 	case "rope":
-		if v, ok := m.find(nil, keys("rope.rope_type rope.type")); ok {
+		if v, ok := m.firstValue(nil, keys("rope.rope_type rope.type")); ok {
 			return v
 		}
 		return "none"
@@ -147,7 +147,7 @@ func (m *model) fact(name string) any {
 		m.unknown = m.unknown || !fieldKnown(name)
 		return nil
 	}
-	v, _ := m.find(f.Keys, f.Fields)
+	v, _ := m.firstValue(f.Keys, f.Fields)
 	return plain(v)
 }
 
@@ -175,7 +175,7 @@ func (m *model) ofLayer(name string) (any, bool) {
 
 // kind returns the word of layer_types for the layer that an expression is evaluated for.
 func (m *model) kind() any {
-	v, _ := m.find(nil, keys("layer_types"))
+	v, _ := m.firstValue(nil, keys("layer_types"))
 	list := asList(plain(v))
 	if m.layer < 0 || m.layer >= int64(len(list)) {
 		return nil
@@ -186,7 +186,7 @@ func (m *model) kind() any {
 // about returns a field of config.json, or the presence, the rows or the columns of a module's tensor.
 func (m *model) about(what, of string) any {
 	if what == "config" {
-		v, _ := m.find(nil, []string{of})
+		v, _ := m.firstValue(nil, []string{of})
 		return plain(v)
 	}
 	if m.shapes == nil {

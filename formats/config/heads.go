@@ -1,7 +1,7 @@
 package config
 
 func kvHeads(m *model) (any, bool) {
-	if v, ok := m.find(nil, keys("multi_query")); ok && v == true {
+	if v, ok := m.firstValue(nil, keys("multi_query")); ok && v == true {
 		return int64(1), true
 	}
 	n, ok := m.count("n_heads")
@@ -17,11 +17,11 @@ func headOfEach(m *model) (any, bool) {
 	if m.scopes != nil {
 		return m.global("head_dim", "global_head_dim")
 	}
-	v, said := m.find(keys("attention.key_length_swa"), nil)
+	v, said := m.firstValue(keys("attention.key_length_swa"), nil)
 	near, isCount := toCount(v)
-	v, _ = m.find(keys("attention.key_length"), nil)
+	v, _ = m.firstValue(keys("attention.key_length"), nil)
 	far, both := toCount(v)
-	v, _ = m.find(keys("attention.sliding_window_pattern"), nil)
+	v, _ = m.firstValue(keys("attention.sliding_window_pattern"), nil)
 	_, windows, _, ok := toPattern(v, m.begins())
 	if !said || !isCount || !both || !ok || windows == nil {
 		return nil, false
@@ -59,7 +59,7 @@ func rows(heads, tensor string) func(*model) (any, bool) {
 func isMLA(m *model) bool { return m.positive("kv_lora_rank") }
 
 func nopeDim(m *model) (any, bool) {
-	v, ok := m.find(keys("attention.key_length_mla attention.key_length"), nil)
+	v, ok := m.firstValue(keys("attention.key_length_mla attention.key_length"), nil)
 	if !ok {
 		return nil, false
 	}
@@ -72,7 +72,7 @@ func nopeDim(m *model) (any, bool) {
 // matrix that computes k and v from a compressed vector.
 func valueDim(m *model) (any, bool) {
 	s := m.shape("layers.0.attention.kv_b.weight")
-	v, _ := m.find(keys("rope.dimension_count"), nil)
+	v, _ := m.firstValue(keys("rope.dimension_count"), nil)
 	turned, ok := toCount(v)
 	heads, some := m.count("n_heads")
 	head, both := m.count("head_dim")

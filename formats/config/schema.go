@@ -130,7 +130,7 @@ var table = []field{
 		return int64(64), m.positive("quant_bits")
 	}},
 	{name: "quant_mode", kind: text, hf: keys("quantization.mode quantization_config.mode"), without: func(m *model) (any, bool) {
-		_, foreign := m.find(nil, keys("quantization_config.quant_method"))
+		_, foreign := m.firstValue(nil, keys("quantization_config.quant_method"))
 		return "affine", m.positive("quant_bits") && !foreign
 	}},
 }

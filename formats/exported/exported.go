@@ -205,7 +205,7 @@ func (t *tree) add(x found) error {
 	if r.Shape, ok = integers(e.Raw("shape")); !ok {
 		return fail("its shape is no list of numbers")
 	}
-	size, err := number(e.Raw("bytes")), error(nil)
+	size, err := nonNegative(e.Raw("bytes")), error(nil)
 	if size < 0 {
 		return fail("it has no size")
 	}
@@ -290,8 +290,8 @@ func sourceName(e jsonobj.Object) string {
 	return cmp.Or(e.Raw("source_name").Text(), fromBase64(e.Raw("source_name_base64")))
 }
 
-// number returns a number that is not negative, else -1.
-func number(r jsonobj.Raw) int64 {
+// nonNegative returns a number that is not negative, else -1.
+func nonNegative(r jsonobj.Raw) int64 {
 	n, err := strconv.ParseInt(r.String(), 10, 64)
 	if err != nil || n < 0 {
 		return -1
@@ -302,7 +302,7 @@ func number(r jsonobj.Raw) int64 {
 // integers returns a list of such numbers.
 func integers(r jsonobj.Raw) (list []int64, ok bool) {
 	for e := range r.Elements() {
-		n := number(e)
+		n := nonNegative(e)
 		if n < 0 {
 			return nil, false
 		}

@@ -105,7 +105,7 @@ func (t *tree) split(r tensorfs.Tensor, e jsonobj.Object, sections []jsonobj.Raw
 	parts := make([]tensorfs.Tensor, 0, len(sections))
 	for i, s := range sections {
 		name, part := str(s.Member("name")), r
-		off, n := number(s.Member("offset")), number(s.Member("bytes"))
+		off, n := nonNegative(s.Member("offset")), nonNegative(s.Member("bytes"))
 		if tensorfs.CheckRange(r.Data, off, n) != nil {
 			return fail("a section is not in it")
 		}

@@ -84,15 +84,15 @@ func as(f source.File, e jsonobj.Raw) bool {
 		}
 		is.ModTime, is.ChangeTime = -1, -1
 	}
-	return is.Bytes == number(e.Member("bytes")) && strconv.FormatUint(is.Inode, 10) == e.Member("inode").String() &&
-		is.ModTime == number(e.Member("mtime_ns")) && is.ChangeTime == number(e.Member("ctime_ns"))
+	return is.Bytes == nonNegative(e.Member("bytes")) && strconv.FormatUint(is.Inode, 10) == e.Member("inode").String() &&
+		is.ModTime == nonNegative(e.Member("mtime_ns")) && is.ChangeTime == nonNegative(e.Member("ctime_ns"))
 }
 
 // runs returns the extents of an entry; false if it has none in the model's files.
 func (t *tree) runs(e jsonobj.Object) (runs []tensorfs.Data, ok bool) {
 	for x := range e.Raw("extents").Elements() {
 		f := t.own[str(x.Member("file"))]
-		off, n := number(x.Member("offset")), number(x.Member("bytes"))
+		off, n := nonNegative(x.Member("offset")), nonNegative(x.Member("bytes"))
 		if f == nil || tensorfs.CheckRange(f, off, n) != nil {
 			return nil, false
 		}

@@ -66,7 +66,7 @@ func (s *shown) find(view, name string) (tensorfs.ShownFile, bool) {
 			s.names[view][e.Name()] = true
 		}
 	}
-	bytes := number(s.all.Object(view).Raw(name).Member("bytes"))
+	bytes := nonNegative(s.all.Object(view).Raw(name).Member("bytes"))
 	return tensorfs.ShownFile{Path: s.dir.Location(at), Bytes: bytes, Open: func() (tensorfs.File, error) { return s.open(at) }}, s.names[view][name] && bytes >= 0
 }
 

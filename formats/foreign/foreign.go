@@ -94,7 +94,7 @@ func File(name string, content tensorfs.Data) (problem, advice string) {
 		}
 	}
 	if strings.HasSuffix(name, ".gguf") || strings.HasSuffix(name, ".safetensors") {
-		if problem, advice := text(head); problem != "" {
+		if problem, advice := identifyText(head); problem != "" {
 			return problem, advice
 		}
 	}
@@ -267,8 +267,8 @@ var answers = []struct {
 	{[]string{""}, "", again + "; the text may say why the download failed"},
 }
 
-// text identifies a text that was found instead of weights.
-func text(head []byte) (problem, advice string) {
+// identifyText identifies a text that was found instead of weights.
+func identifyText(head []byte) (problem, advice string) {
 	if len(head) < 5 {
 		return "", ""
 	}

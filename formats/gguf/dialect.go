@@ -241,10 +241,10 @@ func (t *translation) holds(condition string) bool {
 		at, _ := strconv.Atoi(name)
 		return t.token(at) == text
 	case "rows":
-		a, b := t.find(name), t.find(text)
+		a, b := t.firstTensor(name), t.firstTensor(text)
 		return a != nil && b != nil && len(a.Shape) == 2 && len(b.Shape) == 2 && a.Shape[0] != b.Shape[0]
 	}
-	return t.find(pattern) != nil
+	return t.firstTensor(pattern) != nil
 }
 
 // token returns a token of the vocabulary, "" if it has no such token.
@@ -302,8 +302,8 @@ func (t *translation) remove(pattern string) {
 	t.meta = slices.DeleteFunc(t.meta, func(x tensorfs.Meta) bool { return matches(t.full(pattern), x.Key) })
 }
 
-// whole returns a key of the file that is a whole number, 0 without it.
-func (t *translation) whole(name string) int64 {
+// integerKey returns a key of the file that is a whole number, 0 without it.
+func (t *translation) integerKey(name string) int64 {
 	n, _ := integer(t.before(t.full(name)))
 	return n
 }
@@ -327,8 +327,8 @@ func (t *translation) list(name string) (list []int64) {
 // maxLayers bounds the lists that are read here.
 const maxLayers = 1 << 16
 
-// find returns the first tensor whose name matches.
-func (t *translation) find(pattern string) *tensorfs.Tensor {
+// firstTensor returns the first tensor whose name matches.
+func (t *translation) firstTensor(pattern string) *tensorfs.Tensor {
 	for i := range t.tensors {
 		if t.own(&t.tensors[i]) && matches(pattern, t.tensors[i].Source) {
 			return &t.tensors[i]

@@ -40,7 +40,7 @@ var steps = map[string]func(t *translation, args []string){
 	"default": func(t *translation, args []string) { t.setMissing(args[0], constant(args[1])) },
 	"set":     func(t *translation, args []string) { t.set(args[0], constant(args[1])) },
 	"long": func(t *translation, args []string) {
-		if n, _ := strconv.ParseInt(args[2], 10, 64); t.whole("context_length") >= n {
+		if n, _ := strconv.ParseInt(args[2], 10, 64); t.integerKey("context_length") >= n {
 			t.setMissing(args[0], constant(args[1]))
 		}
 	},
@@ -94,7 +94,7 @@ var steps = map[string]func(t *translation, args []string){
 			x, _ := strconv.ParseInt(n, 10, 32)
 			parts, all = append(parts, x), all+x
 		}
-		pairs := t.whole(args[1]) / 2
+		pairs := t.integerKey(args[1]) / 2
 		if pairs <= 0 || pairs > 1<<20 {
 			return
 		}
@@ -121,13 +121,13 @@ var steps = map[string]func(t *translation, args []string){
 		}
 	},
 	"sum": func(t *translation, args []string) {
-		if a, b := t.whole(args[1]), t.whole(args[2]); a > 0 && b > 0 && a+b < 1<<31 {
+		if a, b := t.integerKey(args[1]), t.integerKey(args[2]); a > 0 && b > 0 && a+b < 1<<31 {
 			t.set(args[0], uint32(a+b))
 		}
 	},
 	"part": func(t *translation, args []string) {
 		part, isPart := t.before(t.full(args[2])).(float32)
-		if n := t.whole(args[1]); n > 0 && n < 1<<24 && (!isPart || part > 0 && part <= 1) {
+		if n := t.integerKey(args[1]); n > 0 && n < 1<<24 && (!isPart || part > 0 && part <= 1) {
 			if isPart {
 				n = int64(float32(n) * part)
 			}
@@ -160,7 +160,7 @@ var steps = map[string]func(t *translation, args []string){
 		at := t.idOf(args[0])
 		ids := t.list("tokenizer.ggml.eos_token_ids")
 		if ids == nil && t.before("tokenizer.ggml.eos_token_id") != nil {
-			ids = []int64{t.whole("tokenizer.ggml.eos_token_id")}
+			ids = []int64{t.integerKey("tokenizer.ggml.eos_token_id")}
 		}
 		if at < 0 || slices.Contains(ids, at) {
 			return
@@ -177,12 +177,12 @@ var steps = map[string]func(t *translation, args []string){
 		}
 	},
 	"cut": func(t *translation, _ []string) {
-		if x := t.find("token_embd.weight"); x != nil && len(x.Shape) == 2 {
+		if x := t.firstTensor("token_embd.weight"); x != nil && len(x.Shape) == 2 {
 			t.cutVocabulary(x.Shape[0])
 		}
 	},
 	"rows": func(t *translation, args []string) {
-		a, b := t.find(args[0]), t.find(args[1])
+		a, b := t.firstTensor(args[0]), t.firstTensor(args[1])
 		if a == nil || b == nil || len(a.Shape) != 2 || len(b.Shape) != 2 {
 			return
 		}
@@ -366,7 +366,7 @@ func (t *translation) template(text string) {
 
 // length returns a dimension of a tensor, 0 if it has none.
 func (t *translation) length(name, dim string) int64 {
-	x := t.find(name)
+	x := t.firstTensor(name)
 	if at, _ := strconv.Atoi(dim); x != nil && at < len(x.Shape) && x.Shape[at] < 1<<32 {
 		return x.Shape[at]
 	}

@@ -98,8 +98,8 @@ func (t *translation) predicts(prefix, rest string) {
 			numbers[n] = true
 		}
 	}
-	layers := t.whole("block_count")
-	if len(numbers) != 1 || !numbers[0] || layers < 1 || layers > maxLayers || t.find("blk.*.nextn.*") != nil {
+	layers := t.integerKey("block_count")
+	if len(numbers) != 1 || !numbers[0] || layers < 1 || layers > maxLayers || t.firstTensor("blk.*.nextn.*") != nil {
 		t.leave(rest)
 		return
 	}

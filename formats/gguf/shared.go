@@ -208,7 +208,7 @@ func (f *File) resolveShared(p *extent, in info, all numbering) error {
 	case p.elems == 0:
 		_, fits := known[0].dtype.Size(t.Shape)
 		if len(known) == 1 && fits {
-			f.settle(p, known[0], 0)
+			f.setMeaning(p, known[0], 0)
 			return nil
 		}
 		t.Opaque = fmt.Sprintf("its ggml type %d has several meanings, which an empty tensor does not tell apart; see raw/", in.typ)
@@ -216,7 +216,7 @@ func (f *File) resolveShared(p *extent, in info, all numbering) error {
 	}
 	for m, size := range f.fitting(p, in.typ) {
 		if all.allows(in.typ, m.dtype) {
-			f.settle(p, m, size)
+			f.setMeaning(p, m, size)
 			return nil
 		}
 	}
@@ -251,8 +251,8 @@ func (f *File) least(p *extent, known []meaning, id uint32, all numbering) int64
 	return least
 }
 
-// settle gives a tensor the meaning m.
-func (f *File) settle(p *extent, m meaning, size int64) {
+// setMeaning gives a tensor the meaning m.
+func (f *File) setMeaning(p *extent, m meaning, size int64) {
 	t := &f.Tensors[p.tensor]
 	t.DType, p.size = m.dtype, size
 	if !t.WholeRowGroups() {

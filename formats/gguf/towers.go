@@ -219,16 +219,16 @@ var towerSteps = map[string]func(t *towerTranslation, args []string){
 		t.set(args[0], uint32(n))
 	},
 	"scale": func(t *towerTranslation, args []string) {
-		side, patch := math.Sqrt(float64(t.whole(args[1]))), t.whole("vision.patch_size")
+		side, patch := math.Sqrt(float64(t.integerKey(args[1]))), t.integerKey("vision.patch_size")
 		if side < 1 || patch < 1 {
 			return
 		}
-		if n := t.whole("vision.image_size") / patch / int64(side); n > 0 && n != 4 {
+		if n := t.integerKey("vision.image_size") / patch / int64(side); n > 0 && n != 4 {
 			t.set(args[0], uint32(n))
 		}
 	},
 	"side": func(t *towerTranslation, args []string) {
-		x, patch := t.find(args[1]), t.whole("vision.patch_size")
+		x, patch := t.firstTensor(args[1]), t.integerKey("vision.patch_size")
 		if x == nil || len(x.Shape) != 2 || patch < 1 || patch > 1<<16 || x.Shape[0] > 1<<31 {
 			t.fail("the size of a picture cannot be told: there is no %s or no %s", args[1], t.full("vision.patch_size"))
 			return
@@ -246,14 +246,14 @@ var towerSteps = map[string]func(t *towerTranslation, args []string){
 				t.fail("%s is not every so many layers, as llama.cpp has it", t.full(args[1]))
 			}
 		}
-		left := t.whole("vision.block_count") - every*int64(len(list))
+		left := t.integerKey("vision.block_count") - every*int64(len(list))
 		if every < 1 || every > maxLayers || len(list) > 0 && (left < 0 || left >= every) {
 			t.fail("%s does not go to the last layer, as llama.cpp has it", t.full(args[1]))
 		}
 		t.set(args[0], uint32(every))
 	},
 	"deep": func(t *towerTranslation, args []string) {
-		layers := t.whole("vision.block_count")
+		layers := t.integerKey("vision.block_count")
 		if layers < 1 || layers > maxLayers {
 			t.fail("%s is %d", t.full("vision.block_count"), layers)
 			return
@@ -308,7 +308,7 @@ var towerSteps = map[string]func(t *towerTranslation, args []string){
 		}
 	},
 	"layers": func(t *towerTranslation, args []string) {
-		if t.layers = t.whole(args[0]); t.layers < 1 || t.layers > maxLayers {
+		if t.layers = t.integerKey(args[0]); t.layers < 1 || t.layers > maxLayers {
 			t.fail("%s is %d", t.full(args[0]), t.layers)
 			t.layers = 0
 		}
@@ -339,7 +339,7 @@ var towerSteps = map[string]func(t *towerTranslation, args []string){
 	},
 	"f32": func(t *towerTranslation, args []string) { t.f32 = args },
 	"fourfold": func(t *towerTranslation, args []string) {
-		if n := t.whole(args[1]); n > 0 && n < 1<<16 {
+		if n := t.integerKey(args[1]); n > 0 && n < 1<<16 {
 			t.set(args[0], uint32(4*n))
 		}
 	},

@@ -35,7 +35,7 @@ func (b *builder) activations(q *quantConfig, owners map[string]*tensorfs.Tensor
 				found = true
 				break
 			}
-			if !q.said || q.mlx != nil {
+			if !q.stated || q.mlx != nil {
 				continue // parameters of a plain model may have such names
 			}
 			if plain == nil {

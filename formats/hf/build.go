@@ -17,11 +17,11 @@ const maxWarnings = 50
 
 // builder makes a model from a set of files.
 type builder struct {
-	model  tensorfs.Model
-	dir    *folder // of the files
-	set    *fileSet
-	whole  bool // the directory is the model, not only its one file
-	config jsonobj.Object
+	model       tensorfs.Model
+	dir         *folder // of the files
+	set         *fileSet
+	isDirectory bool // the directory is the model, not only its one file
+	config      jsonobj.Object
 	// generation_config.json, hf_quant_config.json and adapter_config.json, without keys if the
 	// file is missing
 	generation, modelOpt, adapter jsonobj.Object
@@ -143,7 +143,7 @@ func (b *builder) complete() {
 		get = b.config.Lookup
 	}
 	b.model.Architecture = "unknown"
-	if b.whole && get != nil {
+	if b.isDirectory && get != nil {
 		b.model.Architecture = config.Architecture(get)
 	}
 	for _, w := range b.tensors.Name(names.HF, b.model.Architecture) {

@@ -131,7 +131,7 @@ func (q *quantConfig) ownEntry(module string) jsonobj.Raw {
 			}
 		}
 	}
-	if i := slices.IndexFunc(q.patterns, func(p pattern) bool { return p.of.MatchString(module) }); i >= 0 {
+	if i := slices.IndexFunc(q.patterns, func(p pattern) bool { return p.expression.MatchString(module) }); i >= 0 {
 		return q.patterns[i].says
 	}
 	return jsonobj.Raw{}
@@ -139,8 +139,8 @@ func (q *quantConfig) ownEntry(module string) jsonobj.Raw {
 
 // pattern is an entry of extra_config for the modules that a regular expression finds.
 type pattern struct {
-	of   *regexp.Regexp
-	says jsonobj.Raw
+	expression *regexp.Regexp
+	says       jsonobj.Raw
 }
 
 // blockOf returns the rows and columns of a module that share a scale, zero where none are named.

@@ -62,7 +62,7 @@ func OpenFileFS(fsys fs.FS, file string) (*tensorfs.Model, error) {
 }
 
 func openSet(d *folder, path string, set *fileSet) (*tensorfs.Model, error) {
-	b := &builder{model: tensorfs.Model{Format: "huggingface", Path: path, Layout: "hf"}, dir: d, set: set, whole: true}
+	b := &builder{model: tensorfs.Model{Format: "huggingface", Path: path, Layout: "hf"}, dir: d, set: set, isDirectory: true}
 	switch {
 	case set.weights[0] == adapter.WeightsName:
 		b.model.Format = adapter.Format

@@ -14,7 +14,7 @@ type quantConfig struct {
 	// said reports whether the files describe quantisation at all. The stored description
 	// is only ever in method, which is quant_method in lower case: "" for MLX's own
 	// settings, and if quant_method is not a word.
-	said   bool
+	stated bool
 	method string
 	label  string         // the scheme in a few words, see name
 	object jsonobj.Object // the object with these settings
@@ -85,7 +85,7 @@ var quantFiles = []struct{ name, method string }{{"quantize_config.json", "gptq"
 
 // quantFile finds the settings in a file of their own.
 func (b *builder) quantFile() (quantConfig, bool) {
-	if !b.whole {
+	if !b.isDirectory {
 		return quantConfig{}, false
 	}
 	for _, f := range quantFiles {
@@ -106,7 +106,7 @@ func (b *builder) quantFile() (quantConfig, bool) {
 }
 
 func mlxConfig(s *assemble.Settings) quantConfig {
-	q := quantConfig{said: true, object: s.Object, where: s.Where, mlx: s}
+	q := quantConfig{stated: true, object: s.Object, where: s.Where, mlx: s}
 	q.label = q.name()
 	return q
 }
@@ -114,7 +114,7 @@ func mlxConfig(s *assemble.Settings) quantConfig {
 // newQuantConfig parses the settings in an object once. Words from the file are
 // shortened, because they also appear in the reasons of every tensor.
 func newQuantConfig(method string, o jsonobj.Object, where string) quantConfig {
-	q := quantConfig{said: true, method: brief(method), object: o, outer: o, where: where}
+	q := quantConfig{stated: true, method: brief(method), object: o, outer: o, where: where}
 	if inner := o.Object("quantization_config"); method == compressedTensors && inner.Len() > 0 {
 		q.object = inner // beside sparsity_config, in an older form
 	}

@@ -69,13 +69,13 @@ const rawHint = "; see raw/"
 // scheme, "" for a model without one.
 func (b *builder) quantise() string {
 	q := b.quantConfig()
-	if b.whole && (q.mlx != nil || b.headerSays("format", "mlx")) {
+	if b.isDirectory && (q.mlx != nil || b.headerSays("format", "mlx")) {
 		b.model.Format = "mlx"
 	}
 	found, confirmed := 0, 0
 	owners := map[string]*tensorfs.Tensor{} // codes by the name of their module, the first of a layer's part by that
 	for i := range b.tensors.List {
-		m, agrees := b.find(&b.tensors.List[i], &q)
+		m, agrees := b.moduleOf(&b.tensors.List[i], &q)
 		if m == nil {
 			continue
 		}
@@ -98,7 +98,7 @@ func (b *builder) quantise() string {
 	}
 	scaled := b.activations(&q, owners)
 	b.leftovers(&q)
-	if q.said && confirmed == 0 && !scaled {
+	if q.stated && confirmed == 0 && !scaled {
 		if q.known() && len(b.tensors.List) > 0 {
 			b.warn("by %s the model is quantised (%s), but no tensor is", q.where, q.label)
 			return ""
@@ -107,9 +107,9 @@ func (b *builder) quantise() string {
 	return q.label
 }
 
-// find returns the module whose codes are tensor t, nil if t has no companions.
+// moduleOf returns the module whose codes are tensor t, nil if t has no companions.
 // agrees reports whether its scheme is one of the method's.
-func (b *builder) find(t *tensorfs.Tensor, q *quantConfig) (m *module, agrees bool) {
+func (b *builder) moduleOf(t *tensorfs.Tensor, q *quantConfig) (m *module, agrees bool) {
 	for k := range schemes {
 		s := &schemes[k]
 		stem, ok := strings.CutSuffix(t.Source, s.main)
@@ -159,7 +159,7 @@ func (b *builder) collect(s *scheme, stem string, main *tensorfs.Tensor) *module
 // apply gives a module its numbers, or returns why it has none.
 func (b *builder) apply(q *quantConfig, m *module, agrees bool) string {
 	switch {
-	case !agrees && !q.said:
+	case !agrees && !q.stated:
 		return fmt.Sprintf("its module looks like %s, but no config.json describes the quantisation%s", m.scheme.name, rawHint)
 	case !agrees:
 		if s, lacks := b.incomplete(m.main, q); lacks != "" {
@@ -204,12 +204,12 @@ func (b *builder) leftovers(q *quantConfig) {
 		if t.Quant != nil || t.Opaque != "" || t.Owner != "" || !isF8 && t.DType.Kind() == tensorfs.KindFloat {
 			continue
 		}
-		if q.said && !q.known() {
+		if q.stated && !q.known() {
 			t.Opaque = fmt.Sprintf("by %s the model is quantised with %s, which is not known%s", q.where, q.label, rawHint)
 			continue
 		}
 		s, lacks := b.incomplete(t, q)
-		if q.said && isF8 {
+		if q.stated && isF8 {
 			if lacks != "" {
 				lacks = ": " + lacks + " is missing"
 			}

@@ -26,7 +26,7 @@ var others = []string{".", "adapter", "consolidated", "pytorch_model", "tf_model
 
 // sources lists the files of the model that hold no tensors.
 func (b *builder) sources() {
-	if !b.whole {
+	if !b.isDirectory {
 		return
 	}
 	modules := b.modules()

@@ -72,7 +72,7 @@ func Single(dir string, o Options) bool {
 	if found, err := src.ReadDir("."); err == nil && exported.Match(found) {
 		return true
 	}
-	entries, err := list(dir, matters)
+	entries, err := readDirectory(dir, matters)
 	if err != nil {
 		return false
 	}
@@ -166,7 +166,7 @@ func (s *search) below(root, rel string, parts []string, call func(rel string) s
 		}
 	}
 	for _, e := range entries {
-		if !e.isDir() || s.more {
+		if !e.isDir() || s.truncated {
 			continue
 		}
 		at := path.Join(rel, e.name)

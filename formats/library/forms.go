@@ -53,7 +53,7 @@ func Place(form string, libraries []*Library, seen *Seen) (list []Placed) {
 			calls[m.Call] = true
 			n := named{Placed: Placed{Model: m}}
 			n.publisher, n.name = publisherOf(l, m, form)
-			what := seen.of(m)
+			what := seen.modelFiles(m)
 			if n.Reason = what.reason(form); n.Reason == "" && what.tower && form != "hf" {
 				n.Tower = "mmproj-"
 			}
@@ -132,8 +132,8 @@ type seenEntry struct {
 	what     seenModel
 }
 
-// of looks at a model's files.
-func (s *Seen) of(m *Model) seenModel {
+// modelFiles looks at a model's files.
+func (s *Seen) modelFiles(m *Model) seenModel {
 	id, _, err := m.Identity()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,14 +153,14 @@ func look(m *Model) (x seenModel) {
 	case m.text:
 		return lookAtManifest(m.files[0])
 	case len(m.files) > 0 && strings.HasSuffix(m.files[0], ggufSuffix):
-		entries, _ := list(filepath.Dir(m.files[0]), entry.isFile)
+		entries, _ := readDirectory(filepath.Dir(m.files[0]), entry.isFile)
 		tower, err := pick.Projector(files(entries))
 		return seenModel{kind: isGGUF, tower: err == nil && tower != ""} // with several towers the choice is ambiguous
 	case len(m.files) > 0:
 		return seenModel{kind: isTensors}
 	}
 	x.kind = isDirectory
-	entries, _ := list(m.Path(), func(e entry) bool { return e.isFile() })
+	entries, _ := readDirectory(m.Path(), func(e entry) bool { return e.isFile() })
 	for _, e := range entries {
 		x.tokenizer = x.tokenizer || isTokenizer(e.name)
 	}

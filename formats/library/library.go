@@ -124,7 +124,7 @@ func (l *Library) look() {
 		}
 	}
 	slices.SortFunc(list.Models, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
-	if s.more {
+	if s.truncated {
 		s.warn("%s has more than %d models; the rest is left out", tensorfs.Printable(l.Name), maxModels)
 	}
 	list.Warnings = s.warnings
@@ -135,9 +135,9 @@ func (l *Library) look() {
 // search collects the models of a library.
 type search struct {
 	*watch
-	found    []*candidate
-	more     bool
-	warnings []string
+	found     []*candidate
+	truncated bool
+	warnings  []string
 }
 
 func (s *search) warn(format string, args ...any) {
@@ -147,7 +147,7 @@ func (s *search) warn(format string, args ...any) {
 // add adds a model under the first of its names that no other one takes.
 func (s *search) add(m *Model, names ...string) {
 	if len(s.found) == maxModels {
-		s.more = true
+		s.truncated = true
 		return
 	}
 	s.found = append(s.found, &candidate{model: m, names: names})

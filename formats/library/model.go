@@ -43,7 +43,7 @@ func (m *Model) Identity() (id string, modified time.Time, err error) {
 	}
 	files := m.files
 	if files == nil {
-		entries, err := list(m.Path(), func(e entry) bool { return e.isFile() })
+		entries, err := readDirectory(m.Path(), func(e entry) bool { return e.isFile() })
 		if err != nil {
 			return "", modified, err
 		}

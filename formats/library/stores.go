@@ -87,7 +87,7 @@ func kindOf(dir string) *kind {
 	if source.HasDir(filepath.Join(dir, manifests)) && source.HasDir(filepath.Join(dir, "blobs")) {
 		return ollamaStore
 	}
-	entries, _ := list(dir, func(e entry) bool { _, ok := hub.Repository(e.name); return ok }) // Open reports why it cannot be read
+	entries, _ := readDirectory(dir, func(e entry) bool { _, ok := hub.Repository(e.name); return ok }) // Open reports why it cannot be read
 	if len(entries) > 0 {
 		return hubCache
 	}
@@ -166,7 +166,7 @@ func escape(parts []string) []string {
 var hubCache = &kind{find: func(s *search, place string) {
 	entries, _ := s.dir(place, func(e entry) bool { _, ok := hub.Repository(e.name); return ok }) // an unreadable folder counts as empty
 	for _, e := range entries {
-		if s.more {
+		if s.truncated {
 			return
 		}
 		if e.isDir() || e.kind == fs.ModeSymlink { // to a disk with more room

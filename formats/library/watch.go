@@ -141,12 +141,12 @@ func (w *watch) read(path string, read func(s *seen)) *seen {
 
 // dir lists the entries of a directory, or only the ones that matter reports.
 func (w *watch) dir(path string, matters func(e entry) bool) ([]entry, error) {
-	s := w.read(path, func(s *seen) { s.entries, s.err = list(path, matters) })
+	s := w.read(path, func(s *seen) { s.entries, s.err = readDirectory(path, matters) })
 	return s.entries, s.err
 }
 
-// list reads a directory in parts: most of its names may not matter.
-func list(path string, matters func(e entry) bool) ([]entry, error) {
+// readDirectory reads a directory in parts: most of its names may not matter.
+func readDirectory(path string, matters func(e entry) bool) ([]entry, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func Of(m *tensorfs.Model, o Options) (*Model, error) {
 	opened := false
 	of, err := o.open(func(c *Checked) (*Model, error) {
 		opened = true
-		return c.of(m, m.Path, false)
+		return c.prepare(m, m.Path, false)
 	})
 	if !opened {
 		err = errors.Join(err, m.Close())
@@ -79,7 +79,7 @@ func (c *Checked) Open(name string) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.of(m, name, !c.options.Top && !formats.IsName(name))
+	return c.prepare(m, name, !c.options.Top && !formats.IsName(name))
 }
 
 // In returns the options for models whose files are found in another way. KeepInside stays as it
@@ -104,9 +104,9 @@ func (c *Checked) OpenListed(listed *library.Model) (*Model, error) {
 	return c.laidOut(m, true), nil
 }
 
-// of applies adapters to a model, which it closes on error, and checks that the options change
+// prepare applies adapters to a model, which it closes on error, and checks that the options change
 // what they say they do. single holds that path is not a folder of several models.
-func (c *Checked) of(m *tensorfs.Model, path string, single bool) (*Model, error) {
+func (c *Checked) prepare(m *tensorfs.Model, path string, single bool) (*Model, error) {
 	if err := c.check(m, path, single); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -151,7 +151,7 @@ func (c *Checked) laidOut(m *tensorfs.Model, listed bool) *Model {
 	if m.Layout == "gguf" {
 		t := &towers{options: &c.options, listed: listed}
 		m.Own(t)
-		opts.Whole.Projector = t.find
+		opts.Whole.Projector = t.openTower
 	}
 	return &Model{m, opts, sync.OnceValue(func() *tree.Tree { return tree.New(m, opts) })}
 }

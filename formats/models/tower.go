@@ -30,8 +30,8 @@ type towers struct {
 	closed  bool
 }
 
-// find opens the vision tower of a model, which stays t's.
-func (t *towers) find(m *tensorfs.Model) (tower *tensorfs.Model, note string, err error) {
+// openTower opens the vision tower of a model, which stays t's.
+func (t *towers) openTower(m *tensorfs.Model) (tower *tensorfs.Model, note string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -155,7 +155,7 @@ func (c *Checked) TowerFile(m *tensorfs.Model) (_ tensorfs.Data, note string, er
 	}
 	t := &towers{options: &c.options}
 	m.Own(t)
-	tower, _, err := t.find(m)
+	tower, _, err := t.openTower(m)
 	switch {
 	case errors.Is(err, convert.ErrNoTower):
 		return nil, "", nil

@@ -48,11 +48,11 @@ func (m *mapper) resolve(i int32) (match, bool) {
 		if !ok || c.ollama && m.layout != Ollama {
 			continue
 		}
-		if c.beside != "" && m.find(group, stem, c.beside) < 0 {
+		if c.beside != "" && m.indexOfSource(group, stem, c.beside) < 0 {
 			continue
 		}
 		for _, param := range [...]string{".weight", ""} {
-			owner := m.find(group, stem, param)
+			owner := m.indexOfSource(group, stem, param)
 			if canonical, w, ok := m.lookup(group, stem, param, owner); ok {
 				return match{shown + strings.TrimSuffix(canonical, ".weight") + "." + c.role, w, c.role, owner}, true
 			}
@@ -90,8 +90,8 @@ func isComponent(s string) bool {
 	return s != "" && len(s) <= maxGroup
 }
 
-// find returns the index in src of a source name given in pieces, or -1.
-func (m *mapper) find(pieces ...string) int32 {
+// indexOfSource returns the index in src of a source name given in pieces, or -1.
+func (m *mapper) indexOfSource(pieces ...string) int32 {
 	m.probe = m.probe[:0]
 	for _, p := range pieces {
 		m.probe = append(m.probe, p...)
@@ -228,7 +228,7 @@ func (m *mapper) holds(c *condition, group string, w wrapper, self int32, nums [
 		if !ok {
 			return -1
 		}
-		return m.find(group, w.from, name)
+		return m.indexOfSource(group, w.from, name)
 	}
 	switch c.verb {
 	case "has", "lacks":

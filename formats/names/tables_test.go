@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestEverySpelling maps each unconditional spelling of the tables by itself.
+// TestEverySpelling maps each unconditional spelling of the tables in a model with only this
+// tensor.
 func TestEverySpelling(t *testing.T) {
 	number := strings.NewReplacer("{n}", "31", "{e}", "7", "{s}", "weight")
 	for layout, s := range map[Layout]*spellings{GGUF: ggufSpellings(), HF: hfSpellings()} {

@@ -38,8 +38,8 @@ func (b *blobs) name(d digest) string {
 // path returns where a digest's blob is.
 func (b *blobs) path(d digest) string { return b.src.Location(b.name(d)) }
 
-// find opens a digest's blob under either name.
-func (b *blobs) find(d digest) (source.File, error) {
+// openBlob opens a digest's blob under either name.
+func (b *blobs) openBlob(d digest) (source.File, error) {
 	f, err := b.src.OpenFile(b.name(d))
 	if !errors.Is(err, fs.ErrNotExist) || b.colons[d] {
 		return f, err
@@ -81,7 +81,7 @@ func refetch(err error) error {
 
 // open opens a layer's blob and checks that its size equals the manifest's.
 func (b *blobs) open(l *layer) (source.File, error) {
-	f, err := b.find(l.digest)
+	f, err := b.openBlob(l.digest)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l, refetch(err))
 	}

@@ -9,9 +9,9 @@ import (
 
 // member is a tensor of a blob and its name in the model.
 type member struct {
-	key    string // in the blob's header
-	source string // in the model
-	of     string // key of the weight that it is a companion of; "" for other tensors
+	key       string // in the blob's header
+	source    string // in the model
+	weightKey string // key of the weight that it is a companion of; "" for other tensors
 }
 
 // Companions of a weight W are next to it in the blob as W.scale, W.bias (the
@@ -53,8 +53,8 @@ func members(layer string, keys []string, codes func(key string) bool) (ms []mem
 	grouped := !strings.HasSuffix(layer, ".weight") && !strings.HasSuffix(layer, suffixBias) && !strings.HasSuffix(layer, suffixScale)
 	other := "" // a key that does not belong to the layer
 	for i, k := range keys {
-		ms[i] = member{key: k, source: k, of: companionOf(k, has, codes)}
-		if ms[i].of == "" {
+		ms[i] = member{key: k, source: k, weightKey: companionOf(k, has, codes)}
+		if ms[i].weightKey == "" {
 			if other == "" && !strings.HasPrefix(k, layer+".") {
 				other, grouped = k, false
 			}
@@ -81,7 +81,7 @@ func members(layer string, keys []string, codes func(key string) bool) (ms []mem
 		return nil, "its blob has no tensor of its name"
 	}
 	for i := range ms {
-		if ms[i].of != single && ms[i].key != single || ms[i].key == single && ms[i].of != "" {
+		if ms[i].weightKey != single && ms[i].key != single || ms[i].key == single && ms[i].weightKey != "" {
 			return nil, fmt.Sprintf("its blob has a tensor %s that does not belong to it", tensorfs.Quote(ms[i].key))
 		}
 	}

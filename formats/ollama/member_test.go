@@ -70,8 +70,8 @@ func TestMembers(t *testing.T) {
 			var got []string
 			for _, m := range ms {
 				s := m.source
-				if m.of != "" {
-					s += "<" + m.of
+				if m.weightKey != "" {
+					s += "<" + m.weightKey
 				}
 				got = append(got, s)
 			}
@@ -109,24 +109,24 @@ func FuzzMembers(f *testing.F) {
 		sources := make(map[string]bool)
 		weights := 0
 		for _, m := range ms {
-			of[m.key] = m.of
+			of[m.key] = m.weightKey
 			if sources[m.source] || nameProblem(layer) == "" && nameProblem(m.source) != "" {
 				t.Fatalf("source %q", m.source)
 			}
 			sources[m.source] = true
-			if m.of == "" {
+			if m.weightKey == "" {
 				weights++
 			}
 		}
 		for _, m := range ms {
-			if m.of == "" {
+			if m.weightKey == "" {
 				continue
 			}
-			if base, ok := of[m.of]; !ok || base != "" {
-				t.Fatalf("%q is a companion of %q, which is none of a weight: %q, %v", m.key, m.of, base, ok)
+			if base, ok := of[m.weightKey]; !ok || base != "" {
+				t.Fatalf("%q is a companion of %q, which is none of a weight: %q, %v", m.key, m.weightKey, base, ok)
 			}
-			if _, ok := of[m.of+suffixScale]; !ok {
-				t.Fatalf("%q has no scale", m.of)
+			if _, ok := of[m.weightKey+suffixScale]; !ok {
+				t.Fatalf("%q has no scale", m.weightKey)
 			}
 		}
 		if weights == 0 {

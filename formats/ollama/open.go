@@ -87,7 +87,7 @@ func (b *builder) child(text []byte) ([]byte, error) {
 	if c == nil || err != nil {
 		return text, err
 	}
-	f, err := b.blobs.find(c.digest)
+	f, err := b.blobs.openBlob(c.digest)
 	if err != nil {
 		return nil, fmt.Errorf("the manifest %s of a list of manifests: %w", c.digest, refetch(err))
 	}

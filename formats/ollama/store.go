@@ -85,7 +85,7 @@ func locate(n Name, keepInside bool) (located, error) {
 		src, err := OpenStore(p.Path, keepInside)
 		if err == nil {
 			at := located{store: src}
-			if at.name, at.file, err = find(src.files, n); err == nil {
+			if at.name, at.file, err = findManifest(src.files, n); err == nil {
 				return at, nil
 			}
 			if errors.Is(err, fs.ErrNotExist) {
@@ -106,10 +106,10 @@ func locate(n Name, keepInside bool) (located, error) {
 	return located{}, sought.error()
 }
 
-// find returns the name of a model's manifest in a store: the exact one, which it
+// findManifest returns the name of a model's manifest in a store: the exact one, which it
 // opens, else the only one whose parts differ in case, as Ollama takes such names
 // for the same.
-func find(src source.FS, n Name) (string, source.File, error) {
+func findManifest(src source.FS, n Name) (string, source.File, error) {
 	exact := path.Join(manifests, n.Path())
 	f, err := src.OpenFile(exact)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
@@ -198,7 +198,7 @@ const maxManifest = 16 << 20
 // one that differs from it only in case, because Ollama treats such names as equal. The
 // error is fs.ErrNotExist if the store does not have the model.
 func Find(store fs.FS, n Name) (Name, error) {
-	name, f, err := find(source.Of(store), n)
+	name, f, err := findManifest(source.Of(store), n)
 	if f != nil {
 		f.Close()
 	}

@@ -14,11 +14,11 @@ import (
 
 // layerTensor is where a tensor of builder.tensors comes from, and what belongs to it.
 type layerTensor struct {
-	layer  *layer
-	blob   *tensorBlob
-	key    string // in the blob's header
-	of     string // key of its weight, for companions
-	module string // path of its module in config.json: no .weight, no component
+	layer     *layer
+	blob      *tensorBlob
+	key       string // in the blob's header
+	weightKey string // key of its weight, for companions
+	module    string // path of its module in config.json: no .weight, no component
 
 	scale, bias, global *tensorfs.Tensor // companions, for weights
 	owned               bool             // is such a companion
@@ -126,7 +126,7 @@ func (b *builder) origins() ([]layerTensor, error) {
 					Advice: pull}
 			}
 			_, rest := component(x.source)
-			origins = append(origins, layerTensor{layer: l, blob: blob, key: x.key, of: x.of, module: strings.TrimSuffix(rest, ".weight")})
+			origins = append(origins, layerTensor{layer: l, blob: blob, key: x.key, weightKey: x.weightKey, module: strings.TrimSuffix(rest, ".weight")})
 		}
 	}
 	return origins, nil
@@ -157,11 +157,11 @@ func (b *builder) pair(origins []layerTensor) {
 	}
 	for i := range origins {
 		e, t := &origins[i], &b.tensors.List[i]
-		if e.of == "" {
+		if e.weightKey == "" {
 			continue
 		}
-		w := at[inLayer{e.layer, e.of}]
-		switch e.key[len(e.of):] {
+		w := at[inLayer{e.layer, e.weightKey}]
+		switch e.key[len(e.weightKey):] {
 		case suffixScale:
 			w.scale = t
 		case suffixBias:
@@ -171,8 +171,8 @@ func (b *builder) pair(origins []layerTensor) {
 		}
 		e.owned = true
 	}
-	// find returns the tensor of a name if ok accepts it, and makes it a companion.
-	find := func(source string, ok func(e *layerTensor) bool) *tensorfs.Tensor {
+	// takeCompanion returns the tensor of a name if ok accepts it, and makes it a companion.
+	takeCompanion := func(source string, ok func(e *layerTensor) bool) *tensorfs.Tensor {
 		i, found := b.tensors.Find(source)
 		if !found || !ok(&origins[i]) {
 			return nil
@@ -188,13 +188,13 @@ func (b *builder) pair(origins []layerTensor) {
 			continue
 		}
 		if e.scale == nil && isData(e) {
-			if e.scale = find(t.Source+"_scale", isData); e.scale != nil {
-				e.bias = find(t.Source+"_qbias", isData)
+			if e.scale = takeCompanion(t.Source+"_scale", isData); e.scale != nil {
+				e.bias = takeCompanion(t.Source+"_qbias", isData)
 			}
 		}
 		if stem, ok := strings.CutSuffix(t.Source, ".weight"); ok && e.scale != nil && e.global == nil {
-			if e.global = find(t.Source+suffixGlobal, isFree); e.global == nil {
-				e.global = find(stem+".weight_scale_2", isFree)
+			if e.global = takeCompanion(t.Source+suffixGlobal, isFree); e.global == nil {
+				e.global = takeCompanion(stem+".weight_scale_2", isFree)
 			}
 		}
 	}

@@ -151,16 +151,16 @@ func fields(dst, src []byte, bits int, first int64) {
 
 // columnBits are columns of words, each the bit stream of a row: [words, N].
 type columnBits struct {
-	t     *tensorfs.Tensor
-	bits  int
-	width int64 // N: words of a row of the tensor
-	whole bool  // words hold whole codes, and what is left of them is unused
+	t          *tensorfs.Tensor
+	bits       int
+	width      int64 // N: words of a row of the tensor
+	wholeCodes bool  // words hold whole codes, and what is left of them is unused
 }
 
 func (x columnBits) codes(dst []byte, row, n, from, to int64) error {
 	wide, bits := to-from, int64(x.bits)
 	start, end, skip := from*bits/32, up(to*bits, 32), int64(0)
-	if skip = from*bits - start*32; x.whole {
+	if skip = from*bits - start*32; x.wholeCodes {
 		p := 32 / bits
 		start, end = from/p, up(to, p)
 		skip = from - start*p // codes
@@ -178,7 +178,7 @@ func (x columnBits) codes(dst []byte, row, n, from, to int64) error {
 		turned = buf.b
 		turn(turned, strip.b, int(words), int(n))
 	}
-	if x.whole {
+	if x.wholeCodes {
 		for i := range n {
 			fields(dst[i*wide:][:wide], turned[4*i*words:], x.bits, skip)
 		}

@@ -72,7 +72,7 @@ func BnB4(s State, codes, absmax, values, nested, table *tensorfs.Tensor, others
 	}
 	all := append([]*tensorfs.Tensor{absmax, values, nested, table}, others...)
 	return &tensorfs.Quant{Mode: "bitsandbytes", Bits: 4, GroupSize: s.Block, Shape: s.Shape, Float: s.Float,
-		Numbers: numbersOf(x, n, append(all, codes)...), Companions: given(all)}, nil
+		Numbers: numbersOf(x, n, append(all, codes)...), Companions: withoutNil(all)}, nil
 }
 
 type bnb4 struct {
@@ -180,7 +180,7 @@ func BnB8(codes, scales *tensorfs.Tensor, others ...*tensorfs.Tensor) (*tensorfs
 	}
 	all := append([]*tensorfs.Tensor{scales}, others...)
 	return &tensorfs.Quant{Mode: "bitsandbytes", Bits: 8, Shape: codes.Shape, Float: FloatOf(scales.DType),
-		Numbers: numbersOf(&bnb8{own(codes), own(scales)}, codes.Shape[0]*codes.Shape[1], append(all, codes)...), Companions: given(all)}, nil
+		Numbers: numbersOf(&bnb8{own(codes), own(scales)}, codes.Shape[0]*codes.Shape[1], append(all, codes)...), Companions: withoutNil(all)}, nil
 }
 
 type bnb8 struct{ codes, scales *tensorfs.Tensor }

@@ -105,12 +105,12 @@ func cmpErr(errs ...error) error {
 func (x *integers) quant(mode string, scales *tensorfs.Tensor, codes *tensorfs.Tensor, others ...*tensorfs.Tensor) *tensorfs.Quant {
 	all := append([]*tensorfs.Tensor{codes}, others...)
 	q := &tensorfs.Quant{Mode: mode, Bits: x.bits, GroupSize: int(x.group), Shape: []int64{x.rows, x.cols},
-		Numbers: numbersOf(x, x.rows*x.cols, all...), Companions: given(others), Float: FloatOf(scales.DType)}
+		Numbers: numbersOf(x, x.rows*x.cols, all...), Companions: withoutNil(others), Float: FloatOf(scales.DType)}
 	q.Same = x.same(scales.DType, all)
 	return q
 }
 
-// given returns the tensors that are not nil.
-func given(ts []*tensorfs.Tensor) []*tensorfs.Tensor {
+// withoutNil returns the tensors that are not nil.
+func withoutNil(ts []*tensorfs.Tensor) []*tensorfs.Tensor {
 	return slices.DeleteFunc(slices.Clone(ts), func(t *tensorfs.Tensor) bool { return t == nil })
 }

@@ -19,7 +19,7 @@ type maker interface {
 type computed struct {
 	maker
 	width, n int64
-	of       []*tensorfs.Tensor // the inputs
+	inputs   []*tensorfs.Tensor // the inputs
 }
 
 // numbersOf returns the n numbers that m computes from tensors.
@@ -46,7 +46,7 @@ func own(t *tensorfs.Tensor) *tensorfs.Tensor {
 func (c *computed) Size() int64 { return c.width * c.n }
 
 func (c *computed) Check() error {
-	for _, t := range c.of {
+	for _, t := range c.inputs {
 		if err := tensorfs.Check(t.Data); err != nil {
 			return err
 		}

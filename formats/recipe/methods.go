@@ -9,13 +9,13 @@ import (
 type Method struct {
 	Name string
 	// Exact is whether its numbers are mergekit's own on a CPU, bit for bit.
-	Exact   bool
-	Differs string  // why numbers may differ, unless Exact
-	base    bool    // it needs a base_model
-	least   int     // models, besides the base where it needs one
-	most    int     // the same; 0 for any number
-	whole   []Param // of the whole recipe, a slice or a model
-	each    []Param // of each model
+	Exact        bool
+	Differs      string  // why numbers may differ, unless Exact
+	base         bool    // it needs a base_model
+	least        int     // models, besides the base where it needs one
+	most         int     // the same; 0 for any number
+	sharedParams []Param // of the whole recipe, a slice or a model
+	each         []Param // of each model
 }
 
 // Param is a parameter of a method.
@@ -28,16 +28,16 @@ type Param struct {
 // methods is the table of what is read. int8_mask changes no number.
 var methods = map[string]*Method{
 	"linear": {Exact: true, least: 1,
-		whole: []Param{{"normalize", true, false}},
-		each:  []Param{{"weight", nil, true}}},
+		sharedParams: []Param{{"normalize", true, false}},
+		each:         []Param{{"weight", nil, true}}},
 	"slerp": {Differs: "it adds up norms in another order", base: true, least: 1, most: 1,
-		whole: []Param{{"t", nil, true}}},
+		sharedParams: []Param{{"t", nil, true}}},
 	"task_arithmetic": {Exact: true, base: true, least: 1,
-		whole: []Param{{"normalize", false, false}, {"lambda", 1.0, false}, {"int8_mask", false, false}},
-		each:  []Param{{"weight", nil, true}}},
+		sharedParams: []Param{{"normalize", false, false}, {"lambda", 1.0, false}, {"int8_mask", false, false}},
+		each:         []Param{{"weight", nil, true}}},
 	"ties": {Differs: "of differences that are equal at the cut mergekit keeps any, and here the first ones are kept", base: true, least: 1,
-		whole: []Param{{"normalize", true, false}, {"rescale", false, false}, {"lambda", 1.0, false}, {"int8_mask", false, false}},
-		each:  []Param{{"weight", nil, true}, {"density", 1.0, false}}},
+		sharedParams: []Param{{"normalize", true, false}, {"rescale", false, false}, {"lambda", 1.0, false}, {"int8_mask", false, false}},
+		each:         []Param{{"weight", nil, true}, {"density", 1.0, false}}},
 	"passthrough": {Exact: true, least: 1, most: 1,
 		each: []Param{{"scale", nil, false}}},
 }
@@ -67,7 +67,7 @@ func names() []string { return slices.Sorted(maps.Keys(methods)) }
 // param returns the parameter of that name, and whether there is one.
 func (m *Method) param(name string) bool {
 	has := func(p Param) bool { return p.Name == name }
-	return slices.ContainsFunc(m.whole, has) || slices.ContainsFunc(m.each, has)
+	return slices.ContainsFunc(m.sharedParams, has) || slices.ContainsFunc(m.each, has)
 }
 
 // anyParam reports whether a method has a parameter of that name.
@@ -82,7 +82,7 @@ func anyParam(name string) bool {
 
 // params are the names of the method's parameters.
 func (m *Method) params() (list []string) {
-	for _, p := range slices.Concat(m.each, m.whole) {
+	for _, p := range slices.Concat(m.each, m.sharedParams) {
 		list = append(list, p.Name)
 	}
 	return list

@@ -158,8 +158,8 @@ func (r *Recipe) Plan(models []Shape) (list []Made, err error) {
 		p.steps += stepsOfTensor * len(s.Names)
 	}
 	p.most = min(p.most, maxTensors)
-	ends := func(s *Slice, of func(t *tensors) []string) error {
-		for _, name := range of(&all[s.Sources[r.like(s)].Model]) {
+	addOutside := func(s *Slice, namesOf func(t *tensors) []string) error {
+		for _, name := range namesOf(&all[s.Sources[r.like(s)].Model]) {
 			names := make([]string, len(s.Sources))
 			for i := range names {
 				names[i] = name
@@ -170,7 +170,7 @@ func (r *Recipe) Plan(models []Shape) (list []Made, err error) {
 		}
 		return nil
 	}
-	if err := ends(&r.Slices[0], func(t *tensors) []string { return t.before }); err != nil {
+	if err := addOutside(&r.Slices[0], func(t *tensors) []string { return t.before }); err != nil {
 		return nil, err
 	}
 	at := 0
@@ -179,7 +179,7 @@ func (r *Recipe) Plan(models []Shape) (list []Made, err error) {
 			return nil, err
 		}
 	}
-	if err := ends(&r.Slices[len(r.Slices)-1], func(t *tensors) []string { return t.after }); err != nil {
+	if err := addOutside(&r.Slices[len(r.Slices)-1], func(t *tensors) []string { return t.after }); err != nil {
 		return nil, err
 	}
 	last := &r.Slices[len(r.Slices)-1]
@@ -188,7 +188,7 @@ func (r *Recipe) Plan(models []Shape) (list []Made, err error) {
 		if head == "" || models[last.Sources[r.like(last)].Model].Head != "" {
 			continue
 		}
-		return p.list, ends(last, func(*tensors) []string { return []string{head} })
+		return p.list, addOutside(last, func(*tensors) []string { return []string{head} })
 	}
 	return p.list, nil
 }
@@ -259,7 +259,7 @@ func (p *plan) add(s *Slice, name string, names []string, t float64) error {
 	}
 	m := Made{Name: name, Parts: make([]Part, len(names))}
 	var err error
-	if m.Numbers, err = p.numbers(p.r.Method.whole, s, nil, name, t, true); err != nil {
+	if m.Numbers, err = p.numbers(p.r.Method.sharedParams, s, nil, name, t, true); err != nil {
 		return err
 	}
 	for i := range s.Sources {
@@ -320,7 +320,7 @@ func (p *plan) numbers(params []Param, s *Slice, x *Source, name string, t float
 		if _, isBool := param.Default.(bool); isBool {
 			v, ok = truth(v)
 		} else {
-			v, ok = number(v)
+			v, ok = numberOf(v)
 		}
 		if !ok {
 			return nil, fmt.Errorf("the parameter %s has a value of another kind for %s", param.Name, tensorfs.Quote(name))
@@ -360,8 +360,8 @@ func truth(v any) (any, bool) {
 	return v, ok
 }
 
-// number takes false and true for 0 and 1.
-func number(v any) (any, bool) {
+// numberOf takes false and true for 0 and 1.
+func numberOf(v any) (any, bool) {
 	switch v := v.(type) {
 	case float64:
 		return v, true

@@ -10,7 +10,7 @@ type Setting struct {
 	filter  []where   // values by the tensor's name; the first that fits decides
 }
 
-// where is a value for the tensors whose name contains a text.
+// where is a filter of a setting: tensors whose names contain text get the value.
 type where struct {
 	text  string // "" and "*" for all
 	value Setting

@@ -138,7 +138,7 @@ func (c *Client) Open(ctx context.Context, name string) (*tensorfs.Model, error)
 // programs that set more of them, or pass them on. ctx is the same as in [Client.Open].
 func (c *Client) Formats(ctx context.Context) formats.Options {
 	return formats.Options{
-		Remote:   func(name string) (formats.Elsewhere, error) { return c.find(ctx, name) },
+		Remote:   func(name string) (formats.Elsewhere, error) { return c.locate(ctx, name) },
 		Hub:      os.Getenv("HF_ENDPOINT"),
 		AskFirst: c.opts.AskFirst,
 		Offline:  c.opts.Offline,
@@ -262,8 +262,8 @@ func openHub(ctx context.Context, name string, o protocol.Options) (*protocol.Li
 	return l, cmp.Or(rest, "."), err
 }
 
-// find finds a model on a server.
-func (c *Client) find(ctx context.Context, name string) (formats.Elsewhere, error) {
+// locate finds a model on a server.
+func (c *Client) locate(ctx context.Context, name string) (formats.Elsewhere, error) {
 	var known []string
 	for _, p := range protocols {
 		if !strings.HasPrefix(name, p.prefix) {

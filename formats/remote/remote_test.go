@@ -18,8 +18,9 @@ import (
 
 const q8 = "../../testdata/gguf/llama-xs.q8_0.gguf"
 
-// alone gives the process an empty environment and a new home directory, which it returns.
-func alone(t *testing.T) string {
+// emptyEnvironment gives the process an empty environment and a new home directory, which it
+// returns.
+func emptyEnvironment(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
 	for name, value := range map[string]string{
@@ -67,7 +68,7 @@ func reads(t *testing.T, m *tensorfs.Model) {
 // TestOpen opens a model of the Hub with the options of the command: it comes through
 // the cache of the user, and once more without the Hub.
 func TestOpen(t *testing.T) {
-	home := alone(t)
+	home := emptyEnvironment(t)
 	h, _ := hub(t)
 	m, err := remote.Open(t.Context(), "hf:acme/tiny")
 	if err != nil {
@@ -102,7 +103,7 @@ func TestOpen(t *testing.T) {
 
 // TestClient has one client open several models, and close while one is open.
 func TestClient(t *testing.T) {
-	home := alone(t)
+	home := emptyEnvironment(t)
 	h, _ := hub(t)
 	var hosts []string
 	dir := filepath.Join(home, "elsewhere")
@@ -152,7 +153,7 @@ func TestClient(t *testing.T) {
 // TestLocalFirst opens what Hugging Face's own cache has without the Hub, and with
 // AskFirst by it.
 func TestLocalFirst(t *testing.T) {
-	home := alone(t)
+	home := emptyEnvironment(t)
 	h, b := hub(t)
 	snapshot := filepath.Join(home, ".cache/huggingface/hub/models--acme--tiny/snapshots/0123456789012345678901234567890123456789")
 	if err := errors.Join(os.MkdirAll(snapshot, 0o755), os.WriteFile(filepath.Join(snapshot, "tiny-Q8_0.gguf"), b, 0o644)); err != nil {
@@ -174,7 +175,7 @@ func TestLocalFirst(t *testing.T) {
 
 // TestErrors opens what cannot be opened.
 func TestErrors(t *testing.T) {
-	alone(t)
+	emptyEnvironment(t)
 	hub(t)
 	s := testweb.New(t)
 	ended, cancel := context.WithCancel(t.Context())

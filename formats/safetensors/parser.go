@@ -79,7 +79,7 @@ func (p *parser) key() (name string, at int64, more bool, err error) {
 	if err != nil {
 		return "", 0, false, p.syntax(err)
 	}
-	return text(v), p.at(len(v)), true, nil
+	return decodeString(v), p.at(len(v)), true, nil
 }
 
 // entry reads the record of a tensor.
@@ -293,7 +293,7 @@ func (p *parser) string(tensor, what string) (string, int64, error) {
 	if err != nil {
 		return "", 0, p.syntax(err)
 	}
-	return text(v), p.at(len(v)), nil
+	return decodeString(v), p.at(len(v)), nil
 }
 
 // skip skips a value of any kind, of limited depth.
@@ -322,8 +322,8 @@ var words = func() map[string]string {
 	return m
 }()
 
-// text returns the string that a JSON string represents.
-func text(v []byte) string {
+// decodeString returns the string that a JSON string represents.
+func decodeString(v []byte) string {
 	if len(v) >= 2 && bytes.IndexByte(v, '\\') < 0 {
 		v = v[1 : len(v)-1]
 		if w, ok := words[string(v)]; ok {

@@ -32,11 +32,11 @@ type document struct {
 // addedToken is a token beside the model's vocabulary, or a token of it that is
 // recognised in a text first.
 type addedToken struct {
-	id      int // which the tokenizers library assigns, once document.number has run
-	said    int // the id in the file; -1 if it states none
-	content string
-	special bool
-	aside   bool // only tokenizer_config.json adds it
+	id       int // which the tokenizers library assigns, once document.number has run
+	statedID int // the id in the file; -1 if it states none
+	content  string
+	special  bool
+	aside    bool // only tokenizer_config.json adds it
 }
 
 // model is the part of a tokenizer.json that makes tokens of words.
@@ -185,7 +185,7 @@ func (d *document) readAdded(r jsonobj.Raw, all bool) {
 		case in && len(d.added) == d.rows:
 			d.fail("it has more added tokens than the embedding has rows, %d", d.rows)
 		case in:
-			d.added = append(d.added, addedToken{id: id, said: id, content: text, special: special.Kind() == 't'})
+			d.added = append(d.added, addedToken{id: id, statedID: id, content: text, special: special.Kind() == 't'})
 		}
 	}
 }
@@ -328,7 +328,7 @@ func (d *document) check() {
 	}
 	d.number(x, used)
 	for rank, e := range m.merges {
-		if x.find(e.Left) < 0 || x.find(e.Right) < 0 || x.find(e.Left+e.Right) < 0 {
+		if x.indexOfText(e.Left) < 0 || x.indexOfText(e.Right) < 0 || x.indexOfText(e.Left+e.Right) < 0 {
 			d.fail("its merge %d, of %s and %s, is of tokens that are not in the vocabulary", rank, tensorfs.Quote(e.Left), tensorfs.Quote(e.Right))
 			return
 		}
@@ -343,7 +343,7 @@ func (d *document) number(x *index, used []bool) {
 	ids := map[string]int{} // of added texts, in the list that is kept
 	kept, next := d.added[:0], len(d.model.texts)
 	for _, a := range d.added {
-		i := x.find(a.content)
+		i := x.indexOfText(a.content)
 		at, again := ids[a.content]
 		switch {
 		case a.content == "": // which the library ignores
@@ -351,7 +351,7 @@ func (d *document) number(x *index, used []bool) {
 		case again:
 			kept[at].special = a.special
 			continue
-		case i >= 0 && a.said < 0 && d.model.form() == "Unigram": // whose special tokens the converter takes from SentencePiece
+		case i >= 0 && a.statedID < 0 && d.model.form() == "Unigram": // whose special tokens the converter takes from SentencePiece
 			continue
 		case i >= 0:
 			a.id = int(d.model.ids[i])
@@ -378,7 +378,7 @@ func (d *document) number(x *index, used []bool) {
 func (d *document) noteIDs(v *Vocabulary) {
 	n, first := 0, addedToken{}
 	for _, a := range d.added {
-		if a.said >= 0 && a.said != a.id {
+		if a.statedID >= 0 && a.statedID != a.id {
 			if n++; n == 1 {
 				first = a
 			}
@@ -387,7 +387,7 @@ func (d *document) noteIDs(v *Vocabulary) {
 	if n > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%s gives %d added tokens ids that the tokenizers library ignores, such as %s, %d instead of %d: "+
 			"tokens are in the library's order, but special tokens keep the ids of the file, as llama.cpp's converter does",
-			d.file, n, tensorfs.Quote(first.content), first.said, first.id))
+			d.file, n, tensorfs.Quote(first.content), first.statedID, first.id))
 	}
 	if len(d.rowless) > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d added tokens of %s are left out, such as %s: the embedding has no rows for them", len(d.rowless), settingsName, tensorfs.Quote(d.rowless[0])))

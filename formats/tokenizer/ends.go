@@ -64,7 +64,7 @@ func Ends(get func(key string) any) []int {
 		}
 	}
 	for _, role := range []string{"eos", "eot", "eom"} {
-		if id := v.Special[role]; v.said(role) && !slices.Contains(ends, id) {
+		if id := v.Special[role]; v.hasRole(role) && !slices.Contains(ends, id) {
 			ends = append(ends, id)
 		}
 	}
@@ -76,7 +76,7 @@ func Ends(get func(key string) any) []int {
 	}
 	ends = slices.DeleteFunc(ends, func(id int) bool { return slices.Contains(not, id) })
 	slices.Sort(ends)
-	if i := slices.Index(ends, v.Special["eos"]); i > 0 && v.said("eos") {
+	if i := slices.Index(ends, v.Special["eos"]); i > 0 && v.hasRole("eos") {
 		copy(ends[1:i+1], ends[:i])
 		ends[0] = v.Special["eos"]
 	}

@@ -183,7 +183,7 @@ func (v *Vocabulary) charsForm(f *form) error {
 func (v *Vocabulary) bytes() bool {
 	all := true
 	for c := range 256 {
-		all = all && v.index.find(fmt.Sprintf("<0x%02X>", c)) >= 0
+		all = all && v.index.indexOfText(fmt.Sprintf("<0x%02X>", c)) >= 0
 	}
 	return all
 }
@@ -197,7 +197,7 @@ func (v *Vocabulary) wordsForm(f *form) error {
 		f.Unknown = `"[UNK]"`
 	}
 	f.First, f.Last = v.special(true, "bos", "cls"), v.special(true, "sep") // what is assumed counts less than bos
-	if v.said("cls") {
+	if v.hasRole("cls") {
 		f.First = v.special(true, "cls")
 	}
 	return nil
@@ -290,7 +290,7 @@ func (v *Vocabulary) appendMerges(b []byte) ([]byte, error) {
 	})
 }
 
-// added returns the ids of tokens that are looked for before all else.
+// added returns the ids of the tokens that a tokenizer finds in a text before it splits the rest.
 func (v *Vocabulary) added() (list []int) {
 	for id, kind := range v.Types {
 		if kind == unknown || kind == control || kind == userDefined {
@@ -366,7 +366,7 @@ func (v *Vocabulary) specials() string {
 		if id < 0 || slices.Contains(optionalRoles, role) && v.Types[id] == normal && !isMarker(v.Tokens[id]) { // a special token would be gone from decoded texts
 			continue
 		}
-		if v.said(role) || v.Types[id] == control || v.Types[id] == unknown {
+		if v.hasRole(role) || v.Types[id] == control || v.Types[id] == unknown {
 			text += `,"` + role + `_token":` + quoted(v.Tokens[id])
 		}
 	}

@@ -89,7 +89,7 @@ func (v *Vocabulary) Keys() ([]tensorfs.Meta, error) {
 	if v.Model == "llama" && scores == nil {
 		scores = slices.Repeat([]float32{unmerged}, len(texts))
 		for rank, m := range v.Merges {
-			if id := x.find(m.Left + m.Right); id >= 0 && scores[id] == unmerged {
+			if id := x.indexOfText(m.Left + m.Right); id >= 0 && scores[id] == unmerged {
 				scores[id] = float32(-rank)
 			}
 		}

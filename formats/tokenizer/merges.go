@@ -40,8 +40,8 @@ func (m *metadata) merges(v *Vocabulary) {
 		if at < 1 {
 			return ok
 		}
-		pair := [2]int32{v.index.find(line[:at]), v.index.find(line[at+1:])}
-		if pair[0] < 0 || pair[1] < 0 || v.index.find(line[:at]+line[at+1:]) < 0 {
+		pair := [2]int32{v.index.indexOfText(line[:at]), v.index.indexOfText(line[at+1:])}
+		if pair[0] < 0 || pair[1] < 0 || v.index.indexOfText(line[:at]+line[at+1:]) < 0 {
 			return true
 		}
 		if _, again := seen[pair]; !again {
@@ -87,11 +87,11 @@ func (m *metadata) scoredMerges(v *Vocabulary) {
 			if n++; at == 0 {
 				continue
 			}
-			left := v.index.find(text[:at])
+			left := v.index.indexOfText(text[:at])
 			if left < 0 || !joins(v.Types[left]) {
 				continue
 			}
-			right := v.index.find(text[at:])
+			right := v.index.indexOfText(text[at:])
 			if right < 0 || !joins(v.Types[right]) {
 				continue
 			}

@@ -227,8 +227,8 @@ func (v *Vocabulary) role(names ...string) int {
 		if !said {
 			id, said = assumedIDs[v.Model][name]
 		}
-		if v.Model == "bert" && name == "unk" && v.index != nil && !v.said(name) {
-			if found := v.index.find("[UNK]"); found >= 0 {
+		if v.Model == "bert" && name == "unk" && v.index != nil && !v.hasRole(name) {
+			if found := v.index.indexOfText("[UNK]"); found >= 0 {
 				return int(found)
 			}
 		}
@@ -239,8 +239,8 @@ func (v *Vocabulary) role(names ...string) int {
 	return -1
 }
 
-// said reports whether a role was given a token that exists.
-func (v *Vocabulary) said(role string) bool {
+// hasRole reports whether a role was given a token that exists.
+func (v *Vocabulary) hasRole(role string) bool {
 	id, ok := v.Special[role]
 	return ok && id >= 0
 }

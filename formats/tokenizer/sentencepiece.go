@@ -177,7 +177,7 @@ func (s *source) addedFile(add func(a addedToken, in bool)) {
 			s.fail(addedName+": the id of %s is %w", tensorfs.Quote(text), err)
 			return
 		}
-		add(addedToken{id: id, said: id, content: text}, in)
+		add(addedToken{id: id, statedID: id, content: text}, in)
 	}
 }
 
@@ -197,7 +197,7 @@ func (s *source) decoder(rows int, add func(a addedToken)) {
 		case content.Kind() != '"' || !ok && r.Member("special").Kind() != 0:
 			s.fail(settingsName+": "+name+": the token %d has no content, or its special is of a wrong JSON type", id)
 		case in:
-			add(addedToken{id: id, said: id, content: content.Text(), special: special})
+			add(addedToken{id: id, statedID: id, content: content.Text(), special: special})
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (s *source) slowAdded(d *document) {
 	}
 	for i, text := range d.model.texts {
 		if special[text] {
-			add(addedToken{id: int(d.model.ids[i]), said: int(d.model.ids[i]), content: text, special: true})
+			add(addedToken{id: int(d.model.ids[i]), statedID: int(d.model.ids[i]), content: text, special: true})
 		}
 	}
 	s.addedFile(func(a addedToken, in bool) {
@@ -112,5 +112,5 @@ func (s *source) slowAdded(d *document) {
 		add(a)
 	})
 	s.decoder(s.Rows, add)
-	slices.SortStableFunc(d.added, func(a, b addedToken) int { return cmp.Compare(a.said, b.said) }) // as transformers adds them
+	slices.SortStableFunc(d.added, func(a, b addedToken) int { return cmp.Compare(a.statedID, b.statedID) }) // as transformers adds them
 }

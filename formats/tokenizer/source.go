@@ -217,7 +217,7 @@ func (s *source) aside() {
 			r = r.Member("content")
 		}
 		if text := r.Text(); text != "" {
-			d.added = append(d.added, addedToken{said: -1, content: text, special: true, aside: true})
+			d.added = append(d.added, addedToken{statedID: -1, content: text, special: true, aside: true})
 		}
 	}
 	texts := []jsonobj.Object{s.settings}

@@ -105,8 +105,8 @@ func (s *source) addedID(text string) int {
 func (s *source) specialID(role, text string, n int) (int, bool) {
 	if s.document != nil && text != "" {
 		for _, a := range s.document.added {
-			if a.content == text && !a.aside && a.said < n {
-				return a.said, true
+			if a.content == text && !a.aside && a.statedID < n {
+				return a.statedID, true
 			}
 		}
 	}

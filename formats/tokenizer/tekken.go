@@ -132,7 +132,7 @@ func (d *document) rankedMerges(texts []string) (merges []Merge) {
 		}
 		var cuts [][2]int32
 		for at := range text {
-			if left, right := x.find(text[:at]), x.find(text[at:]); left >= 0 && right >= 0 {
+			if left, right := x.indexOfText(text[:at]), x.indexOfText(text[at:]); left >= 0 && right >= 0 {
 				cuts = append(cuts, [2]int32{left, right})
 			}
 		}

@@ -139,8 +139,8 @@ func (f *failure) distinct(texts []string, why string) *index {
 	return x
 }
 
-// find returns which of the texts is equal, or -1.
-func (x *index) find(text string) int32 {
+// indexOfText returns which of the texts is equal, or -1.
+func (x *index) indexOfText(text string) int32 {
 	i, _ := x.locate(text)
 	return i
 }

@@ -439,7 +439,7 @@ func (d *disk) close() error {
 		if d.entry.first && !d.whole.Load() { // it takes no time, and it is whole from now on
 			_ = d.hash(context.Background()) // else the next process that opens it does
 		}
-		d.settle(false)
+		d.finishIfComplete(false)
 		d.touch()
 	}
 	return errors.Join(err, d.closeFiles())

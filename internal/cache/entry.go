@@ -56,7 +56,7 @@ func (e *Entry) openDisk() {
 	e.disk.Store(d)
 	if !d.whole.Load() {
 		if all, err := d.complete(); all && err == nil {
-			d.run(func() { d.settle(true) })
+			d.run(func() { d.finishIfComplete(true) })
 		}
 	}
 }

@@ -195,7 +195,7 @@ func TestWhole(t *testing.T) {
 	if _, ok := r.e.Whole(); ok {
 		t.Error("whole before it is durable")
 	}
-	r.onDisk(t).settle(false)
+	r.onDisk(t).finishIfComplete(false)
 	f, ok := r.e.Whole()
 	if !ok {
 		t.Fatal("not whole")

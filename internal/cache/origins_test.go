@@ -277,7 +277,7 @@ func TestVerifiedFirst(t *testing.T) {
 	}
 }
 
-// FuzzServers has several servers that state one digest, one of which sends wrong bytes, and
+// FuzzServers has several servers that state one digest, but one server sends wrong bytes, and
 // processes that come and go. No process reads a byte of another server before the digest is
 // checked.
 //
@@ -365,7 +365,7 @@ func FuzzServers(f *testing.F) {
 // settleNow makes the entry whole if it is complete, as time does.
 func (d *disk) settleNow() {
 	if d != nil {
-		d.settle(true)
+		d.finishIfComplete(true)
 	}
 }
 

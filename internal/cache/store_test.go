@@ -84,7 +84,7 @@ func TestDefaultDir(t *testing.T) {
 	}
 }
 
-// TestLeftovers removes half-made entries of killed processes, and keeps those that a running
+// TestLeftovers removes half-made entries of killed processes, and keeps entries that a running
 // process may be making.
 func TestLeftovers(t *testing.T) {
 	s := openStore(t, t.TempDir(), 1<<30)

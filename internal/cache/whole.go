@@ -32,12 +32,12 @@ func (d *disk) late() {
 	d.bg.Lock()
 	d.timer = nil
 	d.bg.Unlock()
-	d.run(func() { d.settle(true) })
+	d.run(func() { d.finishIfComplete(true) })
 }
 
-// settle makes the entry whole when nothing is missing. Where long is true, a file
+// finishIfComplete makes the entry whole when nothing is missing. Where long is true, a file
 // may be read for that.
-func (d *disk) settle(long bool) {
+func (d *disk) finishIfComplete(long bool) {
 	if d.dead.Load() || d.whole.Load() {
 		return
 	}

@@ -23,7 +23,7 @@ func (s *side) join(other *side) (notes []string) {
 			parts = s.experts(name, t)
 			join = func(ts []*tensorfs.Tensor) (*tensorfs.Tensor, error) { return arrange.Stack(ts...) }
 		}
-		if made := s.made(other, name, parts, join); made != nil {
+		if made := s.joined(other, name, parts, join); made != nil {
 			for _, p := range parts {
 				delete(s.tensors, p)
 			}
@@ -37,8 +37,8 @@ func (s *side) join(other *side) (notes []string) {
 	return notes
 }
 
-// made joins parts, or returns nil if one of them is missing, or is paired.
-func (s *side) made(other *side, name string, parts []string, join func([]*tensorfs.Tensor) (*tensorfs.Tensor, error)) *tensorfs.Tensor {
+// joined joins parts, or returns nil if one of them is missing, or is paired.
+func (s *side) joined(other *side, name string, parts []string, join func([]*tensorfs.Tensor) (*tensorfs.Tensor, error)) *tensorfs.Tensor {
 	ts := make([]*tensorfs.Tensor, len(parts))
 	for i, p := range parts {
 		if ts[i] = s.tensors[p]; ts[i] == nil || other.tensors[p] != nil {

@@ -146,8 +146,8 @@ func list[T any](m *tensorfs.Model, key string) (values []T) {
 	return values
 }
 
-// alone applies a change that is computed from the model itself.
-func alone(change func(*tensorfs.Model) func(*tensorfs.Model)) func(*tensorfs.Model) {
+// computedBy applies a change that is computed from the model itself.
+func computedBy(change func(*tensorfs.Model) func(*tensorfs.Model)) func(*tensorfs.Model) {
 	return func(m *tensorfs.Model) { change(m)(m) }
 }
 
@@ -176,7 +176,7 @@ func mtp(t *testing.T, arch string, norms ...string) []func(*tensorfs.Model) {
 		},
 		renameTensors("ssm_dt.bias", "ssm_dt"), drops(arch+".nextn_predict_layers", arch+".attention.recurrent_layers"), set(arch+".block_count", uint32(4)),
 		set(arch+".attention.head_count_kv", []uint32{0, 0, 0, 2}), set(arch+".ssm.v_head_reordered", true), set(arch+".rope.mrope_interleaved", true),
-		alone(func(m *tensorfs.Model) func(*tensorfs.Model) {
+		computedBy(func(m *tensorfs.Model) func(*tensorfs.Model) {
 			if m.Meta(arch+".rope.dimension_sections") == nil { // Qwen3-Next
 				return func(*tensorfs.Model) {}
 			}
@@ -228,7 +228,7 @@ func TestOllamaDialect(t *testing.T) {
 		{"qwen3-next", append(slices.Concat(mtp(t, "qwen3next"), renamed("qwen3next", "qwen35moe")), drops("qwen35moe.rope.mrope_interleaved", "qwen35moe.rope.dimension_sections"),
 			set("tokenizer.ggml.pre", "qwen35")), nil, false},
 		{"qwen2.5-vl", append(renamed("qwen2vl", "qwen25vl"), renameKeys("qwen25vl.rope.dimension_sections", "qwen25vl.rope.mrope_section"),
-			alone(func(m *tensorfs.Model) func(*tensorfs.Model) {
+			computedBy(func(m *tensorfs.Model) func(*tensorfs.Model) {
 				return set("qwen25vl.rope.mrope_section", list[int32](m, "qwen25vl.rope.mrope_section")[:3])
 			}),
 			set("qwen25vl.vision.block_count", uint32(2)), addTensors("v.blk.0.ln1.weight")), nil, false},
@@ -256,7 +256,7 @@ func TestOllamaDialect(t *testing.T) {
 			drop("gemma3n.final_logit_softcapping"), set("gemma3n.altup.lr_multiplier", float32(1)), moreTokens(4), changed("token_embd.weight", longer(4)), set("tokenizer.ggml.model", "gpt2"),
 			addTensors("a.blk.0.norm.weight", "v.blk.0.norm.weight")}, []string{"tokenizer.ggml.eos_token_ids"}, false},
 		{"gemma4-moe", []func(*tensorfs.Model){changed("blk.*.ffn_gate_up_exps.weight", halves("ffn_gate_exps.weight", "ffn_up_exps.weight")), renameTensors("ffn_down_exps.scale", "ffn_gate_inp.per_expert_scale"),
-			set("tokenizer.ggml.model", "llama"), alone(func(m *tensorfs.Model) func(*tensorfs.Model) {
+			set("tokenizer.ggml.model", "llama"), computedBy(func(m *tensorfs.Model) func(*tensorfs.Model) {
 				types := list[int32](m, "tokenizer.ggml.token_type")
 				for i, of := range types {
 					if of == 6 { // a byte
@@ -271,7 +271,7 @@ func TestOllamaDialect(t *testing.T) {
 		{"llama4", []func(*tensorfs.Model){set("llama4.attention.chunk_size", uint32(8192)), set("llama4.attention.head_dim", uint32(8)), set("llama4.use_qk_norm", true), addTensors("mm.linear_1.weight")}, nil, false},
 		{"lfm2", []func(*tensorfs.Model){set("lfm2.vision.block_count", uint32(2)), addTensors("v.blk.0.ln1.weight", "mm.1.bias")}, nil, false},
 		{"lfm2moe", []func(*tensorfs.Model){set("lfm2moe.vision.block_count", uint32(2)), addTensors("v.blk.0.ln1.weight")}, nil, false},
-		{"xlm-roberta", []func(*tensorfs.Model){alone(func(m *tensorfs.Model) func(*tensorfs.Model) {
+		{"xlm-roberta", []func(*tensorfs.Model){computedBy(func(m *tensorfs.Model) func(*tensorfs.Model) {
 			letters := strings.Split(base64.StdEncoding.EncodeToString(list[uint8](m, "tokenizer.ggml.precompiled_charsmap")), "")
 			return set("tokenizer.ggml.precompiled_charsmap", letters)
 		})}, nil, false},

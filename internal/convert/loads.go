@@ -159,13 +159,13 @@ func (h *header) names() string {
 
 // key returns the value of a fact's key that llama.cpp reads.
 func (h *header) key(f *architectures.Fact) any {
-	_, v := h.find(f)
+	_, v := h.keyOf(f)
 	return v
 }
 
-// find returns the first key of a fact that llama.cpp reads and the file has, and its value;
+// keyOf returns the first key of a fact that llama.cpp reads and the file has, and its value;
 // the value is nil without one.
-func (h *header) find(f *architectures.Fact) (key string, value any) {
+func (h *header) keyOf(f *architectures.Fact) (key string, value any) {
 	for _, name := range f.Keys {
 		if slices.Contains(f.Unread, name) {
 			continue
@@ -238,7 +238,7 @@ func (h *header) keyTypes() string {
 			if s.Fact == nil {
 				continue
 			}
-			key, v := h.find(s.Fact)
+			key, v := h.keyOf(s.Fact)
 			var types [2]string
 			for _, f := range architectures.FactsOfKey(strings.TrimPrefix(key, h.arch+".")) {
 				for i, more := range factTypes[f.Kind] {
@@ -304,7 +304,7 @@ var ropeWays = []string{"none", "linear", "yarn", "longrope"}
 
 // ropeScaling finds a way to scale rotary embeddings that llama.cpp does not have.
 func (h *header) ropeScaling() string {
-	key, v := h.find(architectures.FactOf("rope_scaling_type"))
+	key, v := h.keyOf(architectures.FactOf("rope_scaling_type"))
 	if way, ok := v.(string); ok && !slices.Contains(ropeWays, way) {
 		return fmt.Sprintf("%s is %s, and it has %s", key, tensorfs.Quote(way), strings.Join(ropeWays, ", "))
 	}

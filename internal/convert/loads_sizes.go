@@ -16,7 +16,7 @@ import (
 // whole number.
 func (h *header) number(fact string) (key string, n int64, ok bool) {
 	f := architectures.FactOf(fact)
-	key, v := h.find(f)
+	key, v := h.keyOf(f)
 	if v == nil {
 		return settings.FullKey(h.arch, f.Keys[0]), 0, true
 	}
@@ -123,7 +123,7 @@ func (h *header) size(a *architectures.Architecture, fact string) any {
 	if f == nil || a.Varies(fact) && fact != "n_heads" && fact != "n_kv_heads" || !slices.Contains(ofLatent, fact) && architectures.Latent(h.arch) {
 		return nil
 	}
-	key, v := h.find(f)
+	key, v := h.keyOf(f)
 	if n := reflect.ValueOf(v); v != nil {
 		if n.CanUint() && n.Uint() <= math.MaxUint32 {
 			return int64(n.Uint())

@@ -18,7 +18,7 @@ type MLX struct {
 
 	Recipe    *Recipe // selects the bits of the modules, nil means the same for all
 	GroupSaid bool    // the group size was asked for
-	asked     string
+	request   string
 }
 
 // Recipe gives some modules more bits than others.
@@ -105,7 +105,7 @@ func (a MLXAsked) Options() (*MLX, error) {
 			o.Recipe = &Recipes[i]
 		}
 	}
-	o.asked = a.String()
+	o.request = a.String()
 	return o, nil
 }
 
@@ -129,7 +129,7 @@ func numbers(list []int) string {
 // String is what was asked for, as the flags.
 func (a MLXAsked) String() string {
 	var words []string
-	for _, f := range []struct{ name, value string }{{"mode", a.Mode}, {"bits", number(a.Bits)}, {"group", number(a.Group)}, {"recipe", a.Recipe}, {"device", a.Device}} {
+	for _, f := range []struct{ name, value string }{{"mode", a.Mode}, {"bits", numberOrEmpty(a.Bits)}, {"group", numberOrEmpty(a.Group)}, {"recipe", a.Recipe}, {"device", a.Device}} {
 		if f.value != "" {
 			words = append(words, "--mlx-"+f.name+" "+f.value)
 		}
@@ -137,7 +137,7 @@ func (a MLXAsked) String() string {
 	return strings.Join(words, " ")
 }
 
-func number(n int) string {
+func numberOrEmpty(n int) string {
 	if n == 0 {
 		return ""
 	}
@@ -145,4 +145,4 @@ func number(n int) string {
 }
 
 // String is what was asked for, as the flags.
-func (o *MLX) String() string { return o.asked }
+func (o *MLX) String() string { return o.request }

@@ -43,7 +43,7 @@ func newObject(text string) Object {
 		t.slots = make([]int32, size)
 	}
 	for e := range members(text) {
-		i, slot := t.find(e.keyOf(text))
+		i, slot := t.slotOf(e.keyOf(text))
 		if i >= 0 {
 			t.members[i].value, t.members[i].valueEnd = e.value, e.valueEnd
 			continue
@@ -66,8 +66,8 @@ func (m member) hasKey(text, key string) bool {
 	return n >= len(key) && n <= 6*len(key) && m.keyOf(text) == key
 }
 
-// find returns which of members has a key, or -1 and the slot that is free for it.
-func (t *table) find(key string) (i int32, slot int) {
+// slotOf returns which of members has a key, or -1 and the slot that is free for it.
+func (t *table) slotOf(key string) (i int32, slot int) {
 	if t.slots == nil {
 		for i, e := range t.members {
 			if e.hasKey(t.text, key) {
@@ -116,7 +116,7 @@ func (o Object) Raw(key string) Raw {
 	if o.table == nil {
 		return Raw{}
 	}
-	i, _ := o.table.find(key)
+	i, _ := o.table.slotOf(key)
 	if i < 0 {
 		return Raw{}
 	}
@@ -148,7 +148,7 @@ func (o Object) Object(key string) Object {
 	if o.table == nil {
 		return Object{}
 	}
-	i, _ := o.table.find(key)
+	i, _ := o.table.slotOf(key)
 	if i < 0 {
 		return Object{}
 	}

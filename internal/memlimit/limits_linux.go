@@ -44,10 +44,10 @@ var groupFiles = map[string]struct {
 
 // Left returns how many bytes of memory may be taken now, by the limits of this machine
 // and of the control groups of the process.
-func Left() int64 { return limits{root: "/"}.left() }
+func Left() int64 { return limits{root: "/"}.available() }
 
-// left returns how many bytes may be taken now.
-func (l limits) left() int64 {
+// available returns how many bytes may be taken now.
+func (l limits) available() int64 {
 	left := int64(math.MaxInt64)
 	for _, m := range l.all() {
 		left = min(left, m.max-m.used-max(spare, m.max/16))

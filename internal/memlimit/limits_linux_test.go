@@ -73,7 +73,7 @@ func TestMemoryLimits(t *testing.T) {
 		for _, m := range c.want {
 			left = min(left, m.max-m.used-max(spare, m.max/16))
 		}
-		if got := (limits{root}).left(); got != left {
+		if got := (limits{root}).available(); got != left {
 			t.Errorf("%s: %d bytes are left, want %d", name, got, left)
 		}
 	}

@@ -145,13 +145,13 @@ const maxList = 300
 
 // List joins names for a message, each printable: "a, b, c". What is too much for
 // a line is counted: "a, b and 12 more".
-func List(names []string) string { return list(names, ", ") }
+func List(names []string) string { return joinNames(names, ", ") }
 
 // Either joins names for a message as List does, with "or" before the last: "a, b or c".
-func Either(names []string) string { return list(names, " or ") }
+func Either(names []string) string { return joinNames(names, " or ") }
 
 // All joins names for a message as List does, with "and" before the last: "a, b and c".
-func All(names []string) string { return list(names, " and ") }
+func All(names []string) string { return joinNames(names, " and ") }
 
 // Question asks whether one of the names was meant: "did you mean a, b or c?". It
 // is "" without names.
@@ -159,11 +159,11 @@ func Question(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "did you mean " + list(names, " or ") + "?"
+	return "did you mean " + joinNames(names, " or ") + "?"
 }
 
-// list joins names, with something else before the last.
-func list(names []string, last string) string {
+// joinNames joins names, with something else before the last.
+func joinNames(names []string, last string) string {
 	var b strings.Builder
 	for i, name := range names {
 		name = tensorfs.Printable(name)

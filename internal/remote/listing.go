@@ -121,7 +121,7 @@ func (l *Listing) hasBelow(i int) bool {
 	if i+1 == len(l.items) || !strings.HasPrefix(l.items[i+1].Name, name) {
 		return false
 	}
-	at, _ := l.find(name + "/")
+	at, _ := l.indexOf(name + "/")
 	return at < len(l.items) && strings.HasPrefix(l.items[at].Name, name+"/")
 }
 
@@ -141,8 +141,8 @@ func (l *Listing) Location(name string) string {
 	return l.Name + "/" + name
 }
 
-// find returns where a file is among the items, or would be.
-func (l *Listing) find(name string) (int, bool) {
+// indexOf returns where a file is among the items, or would be.
+func (l *Listing) indexOf(name string) (int, bool) {
 	return slices.BinarySearchFunc(l.items, name, func(x Item, name string) int { return strings.Compare(x.Name, name) })
 }
 
@@ -151,7 +151,7 @@ func (l *Listing) Open(name string) (fs.File, error) { return source.Plain(l.Ope
 
 // OpenFile opens a file: its copy on this machine, or through the cache.
 func (l *Listing) OpenFile(name string) (source.File, error) {
-	i, ok := l.find(name)
+	i, ok := l.indexOf(name)
 	if !ok {
 		if _, err := l.ReadDir(name); err == nil {
 			return nil, tensorfs.NotRegular(l.Location(name), fs.ModeDir)
@@ -217,7 +217,7 @@ func (l *Listing) ReadDir(name string) ([]fs.DirEntry, error) {
 	}
 	var out []fs.DirEntry
 	last := ""
-	from, _ := l.find(prefix)
+	from, _ := l.indexOf(prefix)
 	for i := from; i < len(l.items); i++ {
 		rest, ok := strings.CutPrefix(l.items[i].Name, prefix)
 		if !ok {

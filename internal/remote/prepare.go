@@ -53,7 +53,7 @@ func (l *Listing) progress(names []string) (add func(n int64), end func()) {
 	}
 	total := int64(0)
 	for _, name := range names {
-		if i, ok := l.find(name); ok {
+		if i, ok := l.indexOf(name); ok {
 			total += min(cache.CellSize, l.items[i].Size())
 		}
 	}

@@ -27,8 +27,8 @@ const (
 	lowRank      = 20   // the sketch of a full difference of small matrices may be below measure.MaxRank
 )
 
-// find looks for all of it, the worst first.
-func (r *Report) find() (list []Finding) {
+// collectFindings looks for all of it, the worst first.
+func (r *Report) collectFindings() (list []Finding) {
 	list = append(list, r.broken()...)
 	list = append(list, r.changes()...)
 	list = append(list, r.sizes()...)
@@ -51,7 +51,7 @@ func (r *Report) broken() (list []Finding) {
 		case c.Zeros == c.Count:
 			list = append(list, Finding{c.title() + " is zero throughout", c.Name})
 		case c.Min == c.Max && c.Count > 1 && len(c.Shape) > 1:
-			list = append(list, Finding{fmt.Sprintf("%s is %s throughout", c.title(), number(c.Min)), c.Name})
+			list = append(list, Finding{fmt.Sprintf("%s is %s throughout", c.title(), formatNumber(c.Min)), c.Name})
 		}
 	}
 	return list
@@ -106,9 +106,9 @@ func (r *Report) sizes() (list []Finding) {
 			}
 			switch ratio := c.RMS / m; {
 			case ratio > farRMS:
-				list = append(list, Finding{fmt.Sprintf("%s is %s times as large as the median of its kind", c.title(), number(ratio)), c.Name})
+				list = append(list, Finding{fmt.Sprintf("%s is %s times as large as the median of its kind", c.title(), formatNumber(ratio)), c.Name})
 			case ratio < 1.0/farRMS:
-				list = append(list, Finding{fmt.Sprintf("%s is %s times smaller than the median of its kind", c.title(), number(1/ratio)), c.Name})
+				list = append(list, Finding{fmt.Sprintf("%s is %s times smaller than the median of its kind", c.title(), formatNumber(1/ratio)), c.Name})
 			}
 		}
 	}
@@ -155,9 +155,9 @@ func (r *Report) channels() (list []Finding) {
 			slices.SortStableFunc(order, func(a, b int64) int { return cmp.Compare(found[b].high, found[a].high) })
 			for _, i := range order[:min(len(order), 3)] {
 				f := found[i]
-				size := number(f.high)
-				if number(f.low) != size {
-					size = number(f.low) + " to " + size
+				size := formatNumber(f.high)
+				if formatNumber(f.low) != size {
+					size = formatNumber(f.low) + " to " + size
 				}
 				text := fmt.Sprintf("%s of %s: outlier %s %d, %s times the median", k, layersText(f.layers), what.name, i, size)
 				if f.worse > 0 {
@@ -186,7 +186,7 @@ func (r *Report) peaks() (list []Finding) {
 	}
 	slices.SortStableFunc(far, func(a, b *Cell) int { return cmp.Compare(b.Peak, a.Peak) })
 	for _, c := range far[:min(len(far), 3)] {
-		list = append(list, Finding{fmt.Sprintf("%s has a number %s times its RMS", c.title(), number(c.Peak)), c.Name})
+		list = append(list, Finding{fmt.Sprintf("%s has a number %s times its RMS", c.title(), formatNumber(c.Peak)), c.Name})
 	}
 	return list
 }
@@ -325,7 +325,7 @@ func value(p *float64) float64 {
 	return *p
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" }
 

@@ -69,7 +69,7 @@ type indexed[T any] struct {
 	list []T
 }
 
-func (x *indexed[T]) of(key string, v T) int {
+func (x *indexed[T]) indexOf(key string, v T) int {
 	if x.at == nil {
 		x.at = map[string]int{}
 	}
@@ -87,12 +87,12 @@ func (r *Report) data(title string) pageData {
 	var kinds, types indexed[string]
 	var shapes indexed[[]int64]
 	for _, k := range r.Kinds {
-		d.Order = append(d.Order, kinds.of(k, k))
+		d.Order = append(d.Order, kinds.indexOf(k, k))
 	}
 	whole := len(r.Cells) <= brief
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		cell := []any{kinds.of(c.Kind, c.Kind), c.Layer, types.of(c.Type, c.Type), shapes.of(fmt.Sprint(c.Shape), c.Shape), 0, nil, nil, nil, nil, 0, 0, 0, 0, 0, 0}
+		cell := []any{kinds.indexOf(c.Kind, c.Kind), c.Layer, types.indexOf(c.Type, c.Type), shapes.indexOf(fmt.Sprint(c.Shape), c.Shape), 0, nil, nil, nil, nil, 0, 0, 0, 0, 0, 0}
 		if usual := c.Kind + ".weight"; c.Layer < 0 && c.Name != usual || c.Layer >= 0 && c.Name != fmt.Sprintf("layers.%d.%s", c.Layer, usual) {
 			cell[4] = c.Name
 		}

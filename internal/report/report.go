@@ -127,7 +127,7 @@ func Make(ctx context.Context, list []Tensor, add func(int64)) (*Report, error) 
 	}
 	g := NewGrid(names)
 	r.Layers, r.Kinds, r.Outside = g.Layers, append(r.Kinds, g.Kinds...), append(r.Outside, g.Outside...)
-	r.Findings = append(r.Findings, r.find()...)
+	r.Findings = append(r.Findings, r.collectFindings()...)
 	return r, nil
 }
 

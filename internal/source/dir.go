@@ -29,7 +29,7 @@ type Directory struct {
 
 // Dir returns the directory at path. Its contents are examined later.
 func Dir(path string, links Links) (*Directory, error) {
-	d, name, err := find(path, links)
+	d, name, err := openParent(path, links)
 	if _, ok := err.(special); ok || err == nil && name != "." {
 		if d != nil {
 			d.Close()
@@ -46,7 +46,7 @@ func Dir(path string, links Links) (*Directory, error) {
 // for a directory, else a regular file's name. The user's path is followed wherever it
 // leads; see Inside.
 func Named(path string, links Links) (d *Directory, name string, err error) {
-	d, name, err = find(path, links)
+	d, name, err = openParent(path, links)
 	if mode, ok := err.(special); ok {
 		e := tensorfs.NotRegular(location(path), fs.FileMode(mode))
 		e.Advice = "models are not read from a pipe or a device: write it to a file, and name that"
@@ -68,8 +68,8 @@ func OpenNamed(path string, links Links) (File, error) {
 	return d.OpenFile(name)
 }
 
-// find is Named with the errors of the system.
-func find(path string, links Links) (d *Directory, name string, err error) {
+// openParent is Named with the errors of the system.
+func openParent(path string, links Links) (d *Directory, name string, err error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, "", err
@@ -95,7 +95,7 @@ func find(path string, links Links) (d *Directory, name string, err error) {
 func findInside(abs string) (d *Directory, name string, err error) {
 	w := &walker{}
 	defer w.close()
-	dir, err := w.find(filepath.Dir(abs))
+	dir, err := w.resolve(filepath.Dir(abs))
 	if err != nil {
 		return nil, "", err
 	}
@@ -305,7 +305,7 @@ func (d *Directory) open(name string, flags int) (f *os.File, err error) {
 func reach(path string) (*target, error) {
 	w := &walker{}
 	defer w.close()
-	s, err := w.find(path)
+	s, err := w.resolve(path)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (in *inner) close() error { return errors.Join(in.root.Close(), in.named.cl
 func openInner(d *Directory) (*inner, error) {
 	w := &walker{}
 	defer w.close()
-	s, err := w.find(d.path)
+	s, err := w.resolve(d.path)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (d *Directory) innerOf(w *walker, s spot) (*inner, error) {
 	} else if n, ok := repository(d.path); ok {
 		// The folder's own name may be a link to a disk with more room.
 		folder := strings.Join(strings.Split(d.path, "/")[:n], "/")
-		if repo, err := w.find(folder); err == nil && repo.isDir() && holds(repo.path(), s.path()) {
+		if repo, err := w.resolve(folder); err == nil && repo.isDir() && holds(repo.path(), s.path()) {
 			area = repo
 		}
 	}
@@ -153,7 +153,7 @@ func (in *inner) check(d *Directory, name string, f *os.File) (*os.File, error) 
 func (in *inner) rel(d *Directory, name string) (s spot, rel string, err error) {
 	w := &walker{}
 	defer w.close()
-	if s, err = w.find(d.Location(name)); err != nil {
+	if s, err = w.resolve(d.Location(name)); err != nil {
 		return s, "", err
 	}
 	if !holds(in.path, s.path()) {
@@ -196,7 +196,7 @@ func (in *inner) twin(d *Directory, name string) *target {
 	}
 	w := &walker{}
 	defer w.close()
-	s, err := w.find(d.Location(name))
+	s, err := w.resolve(d.Location(name))
 	if err != nil || s.last().name != filepath.Base(name) {
 		return nil
 	}

@@ -148,8 +148,8 @@ func (o *Opened) Close() error {
 // part of a name.
 type Join map[string]FS
 
-// find returns where a name belongs, or nil.
-func (j Join) find(name string) (src FS, rest string) {
+// sourceOf returns where a name belongs, or nil.
+func (j Join) sourceOf(name string) (src FS, rest string) {
 	first, rest, _ := strings.Cut(name, "/")
 	if rest == "" {
 		rest = "."
@@ -162,7 +162,7 @@ func (j Join) Open(name string) (fs.File, error) { return Plain(j.OpenFile(name)
 
 // OpenFile opens a file of one of the directories.
 func (j Join) OpenFile(name string) (File, error) {
-	src, rest := j.find(name)
+	src, rest := j.sourceOf(name)
 	if src == nil {
 		return nil, tensorfs.PathError(name, syscall.ENOENT)
 	}
@@ -171,7 +171,7 @@ func (j Join) OpenFile(name string) (File, error) {
 
 // ReadDir lists a directory in one of the directories.
 func (j Join) ReadDir(name string) ([]fs.DirEntry, error) {
-	src, rest := j.find(name)
+	src, rest := j.sourceOf(name)
 	if src == nil {
 		return nil, tensorfs.PathError(name, syscall.ENOENT)
 	}
@@ -181,7 +181,7 @@ func (j Join) ReadDir(name string) ([]fs.DirEntry, error) {
 // Location returns where a file is. The directory above all is the one that the
 // first of them is in.
 func (j Join) Location(name string) string {
-	if src, rest := j.find(name); src != nil {
+	if src, rest := j.sourceOf(name); src != nil {
 		return src.Location(rest)
 	}
 	if len(j) == 0 {

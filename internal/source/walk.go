@@ -78,8 +78,8 @@ func (s *spot) isPublic(n int) bool {
 	return !slices.ContainsFunc(s.parts[:n], func(p part) bool { return p.st.Mode&unix.S_IXOTH == 0 })
 }
 
-// find returns what an absolute path leads to.
-func (w *walker) find(path string) (spot, error) {
+// resolve returns what an absolute path leads to.
+func (w *walker) resolve(path string) (spot, error) {
 	fd, err := openat(unix.AT_FDCWD, "/", handleOnly|unix.O_DIRECTORY)
 	if err != nil {
 		return spot{}, err

@@ -220,8 +220,8 @@ func TestLeftLink(t *testing.T) {
 	}
 }
 
-// nobody is the uid of another user.
-const nobody = 65534
+// otherUser is the uid of another user.
+const otherUser = 65534
 
 // Root gives everything in a store to the store's owner, and follows no link of another user's
 // file.
@@ -231,7 +231,7 @@ func TestOwner(t *testing.T) {
 	}
 	m := model(t)
 	dir := beside(m)
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, nobody, nobody)); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, otherUser, otherUser)); err != nil {
 		t.Fatal(err)
 	}
 	r := toOllama(t, dir, m, "a/b:c", Options{least: 1})
@@ -245,7 +245,7 @@ func TestOwner(t *testing.T) {
 		}
 		n++
 		st, err := d.Info()
-		if uid, ok := owner(st); err == nil && (!ok || uid != nobody) {
+		if uid, ok := owner(st); err == nil && (!ok || uid != otherUser) {
 			t.Errorf("%s is of %d", path, uid)
 		}
 		return err

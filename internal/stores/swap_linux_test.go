@@ -96,14 +96,14 @@ func TestSwap(t *testing.T) {
 			}
 			store, victim := filepath.Join(top, "store"), filepath.Join(top, "victim")
 			secret := filepath.Join(victim, "model.gguf")
-			if err := errors.Join(os.Mkdir(store, 0o755), os.Chown(store, nobody, nobody), os.Mkdir(victim, 0o700), os.WriteFile(secret, []byte("secret"), 0o600)); err != nil {
+			if err := errors.Join(os.Mkdir(store, 0o755), os.Chown(store, otherUser, otherUser), os.Mkdir(victim, 0o700), os.WriteFile(secret, []byte("secret"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			done := 0
 			for n := range runs {
 				cmd := exec.Command("/proc/self/exe")
 				cmd.Env = append(os.Environ(), "TENSORFS_TEST_SWAP="+store, "TENSORFS_TEST_VICTIM="+victim)
-				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL}
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}, Pdeathsig: syscall.SIGKILL}
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
@@ -177,7 +177,7 @@ func TestPlanted(t *testing.T) {
 					t.Fatal(err)
 				}
 				err = filepath.WalkDir(filepath.Join(top, "his"), func(path string, _ fs.DirEntry, err error) error {
-					return errors.Join(err, os.Lchown(path, nobody, nobody))
+					return errors.Join(err, os.Lchown(path, otherUser, otherUser))
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -98,7 +98,7 @@ func tensorfsgo_open_with(model C.tensorfs_string, given unsafe.Pointer, errp **
 }
 
 func open(model C.tensorfs_string, given unsafe.Pointer) (_ *loader, err error) {
-	name, err := text(model, "model")
+	name, err := goString(model, "model")
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func tensorfsgo_count(p *C.tensorfs_loader, view C.tensorfs_string, errp **C.ten
 
 // tensorOf returns the tensor that a caller means.
 func tensorOf(view, name C.tensorfs_string) (metal.Ref, error) {
-	s, err := text(name, "name")
+	s, err := goString(name, "name")
 	return metal.Ref{View: viewOf(view), Name: s}, err
 }
 

@@ -66,7 +66,7 @@ func (l *loader) read(view, name C.tensorfs_string, first, end int64, memory uns
 
 // entry returns what the tree has at a path.
 func (l *loader) entry(path C.tensorfs_string) (tensorfs.Entry, error) {
-	name, err := text(path, "path")
+	name, err := goString(path, "path")
 	if err != nil {
 		return tensorfs.Entry{}, err
 	}

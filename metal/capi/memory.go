@@ -142,8 +142,8 @@ func list[T any](p *T, n C.size_t, what string) ([]T, error) {
 	return unsafe.Slice(p, int(n)), nil
 }
 
-// text returns a string that must not be NULL.
-func text(s C.tensorfs_string, what string) (string, error) {
+// goString returns a string that must not be NULL.
+func goString(s C.tensorfs_string, what string) (string, error) {
 	if s == nil {
 		return "", fmt.Errorf("%w: the %s is NULL", errInvalid, what)
 	}

@@ -8,7 +8,7 @@ import "unsafe"
 // valueOf returns what get gives for a key of a loader's metadata.
 func valueOf[T any](p *C.tensorfs_loader, key C.tensorfs_string, errp **C.tensorfs_error, missing T, get func(l *loader, key string) (T, error)) T {
 	return with(p, errp, missing, func(l *loader) (T, error) {
-		k, err := text(key, "key")
+		k, err := goString(key, "key")
 		if err != nil {
 			return missing, err
 		}

@@ -127,7 +127,7 @@ func tensorfsgo_get_fused(p *C.tensorfs_loader, view C.tensorfs_string, names *C
 		}
 		parts := make([]string, len(given))
 		for i, s := range given {
-			if parts[i], err = text(s, "name"); err != nil {
+			if parts[i], err = goString(s, "name"); err != nil {
 				return nil, err
 			}
 		}

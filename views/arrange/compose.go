@@ -16,25 +16,25 @@ func compose(ts []*tensorfs.Tensor, shape []int64, global func(ts []*tensorfs.Te
 	ts = asWide(ts)
 	first := ts[0]
 	row := max(len(first.Numbers())-1, 0) // dimensions from here on belong only to a part
-	part := func(of func(t *tensorfs.Tensor) *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-		p := of(first)
+	part := func(pick func(t *tensorfs.Tensor) *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+		p := pick(first)
 		if p == nil {
 			return nil, nil
 		}
 		data := make([]tensorfs.Data, len(ts))
 		for i, t := range ts {
-			other := of(t)
+			other := pick(t)
 			if other.DType != p.DType || other.BigEndian != p.BigEndian || len(other.Shape) != len(p.Shape) || row < len(p.Shape) && !slices.Equal(other.Shape[row+1:], p.Shape[row+1:]) {
 				return nil, fmt.Errorf("%s of shape %v and %s of shape %v are not stored in the same way", p.DType, p.Shape, other.DType, other.Shape)
 			}
 			data[i] = other.Data
 		}
 		to := &tensorfs.Tensor{Name: p.Name, Source: p.Source, DType: p.DType, Shape: shape, BigEndian: p.BigEndian, Float: p.Float, Data: fn(data)}
-		if slices.ContainsFunc(ts, func(t *tensorfs.Tensor) bool { return of(t).Float != p.Float }) {
+		if slices.ContainsFunc(ts, func(t *tensorfs.Tensor) bool { return pick(t).Float != p.Float }) {
 			to.Float = tensorfs.Unknown
 		}
-		if i := slices.IndexFunc(ts, func(t *tensorfs.Tensor) bool { return of(t).Change != nil }); i >= 0 {
-			to.Change = of(ts[i]).Change
+		if i := slices.IndexFunc(ts, func(t *tensorfs.Tensor) bool { return pick(t).Change != nil }); i >= 0 {
+			to.Change = pick(ts[i]).Change
 		}
 		if first.Quant != nil {
 			to.Shape = append(slices.Clone(shape[:len(shape)-1]), p.Shape[row:]...)

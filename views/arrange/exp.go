@@ -12,13 +12,13 @@ import (
 // NegativeExp returns -exp(x) of the numbers of t, as F32: rounded once, of a result in
 // double precision.
 func NegativeExp(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	return calculated("applied to", t, tensorfs.F32, of(func(x float32) float32 { return float32(-math.Exp(float64(x))) }))
+	return calculated("applied to", t, tensorfs.F32, numbersBy(func(x float32) float32 { return float32(-math.Exp(float64(x))) }))
 }
 
 // Multiply returns the numbers of t, each multiplied by the factors one after the other in
 // F32, and rounded once to the type of t.
 func Multiply(t *tensorfs.Tensor, factors ...float32) (*tensorfs.Tensor, error) {
-	return calculated("multiplied in", t, t.DType, of(func(x float32) float32 {
+	return calculated("multiplied in", t, t.DType, numbersBy(func(x float32) float32 {
 		for _, f := range factors {
 			x *= f
 		}
@@ -29,7 +29,7 @@ func Multiply(t *tensorfs.Tensor, factors ...float32) (*tensorfs.Tensor, error) 
 // Centred returns the numbers of t without their mean, which is rounded to the type of t as
 // they are. It reads the tensor to find the mean.
 func Centred(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	f := of(func(x float32) float32 { return x })[t.DType]
+	f := numbersBy(func(x float32) float32 { return x })[t.DType]
 	if t.Quant != nil || f == nil || t.BigEndian || t.Opaque != "" || t.Data.Size() == 0 || t.Data.Size() > maxLog {
 		return nil, fmt.Errorf("no mean is found of %d bytes of %s, but of up to %d of little-endian floats", t.Data.Size(), t.DType, maxLog)
 	}
@@ -48,11 +48,11 @@ func Centred(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	case tensorfs.F16:
 		mean = float16.Fromfloat32(mean).Float32()
 	}
-	return calculated("centred in", t, t.DType, of(func(x float32) float32 { return x - mean }))
+	return calculated("centred in", t, t.DType, numbersBy(func(x float32) float32 { return x - mean }))
 }
 
-// of makes numbers by a function of what is stored.
-func of(f func(x float32) float32) numbers {
+// numbersBy makes numbers by a function of what is stored.
+func numbersBy(f func(x float32) float32) numbers {
 	return numbers{
 		tensorfs.F32:  func(src []byte) float32 { return f(number32(src)) },
 		tensorfs.BF16: func(src []byte) float32 { return f(numberB16(src)) },
@@ -86,7 +86,7 @@ func LogOfNegative(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 			to = tensorfs.F32
 		}
 	}
-	return calculated("applied to", t, to, of(logOf))
+	return calculated("applied to", t, to, numbersBy(logOf))
 }
 
 func logOf(x float32) float32 { return float32(math.Log(-float64(x))) }

@@ -35,7 +35,7 @@ func inPairs(k func(dst, src *byte, runs int), dst, src []byte) int {
 
 // byOne is the same with a number for all.
 func byOne[T float32 | int32](k func(dst *byte, by T, runs int), dst []byte, by T) int {
-	whole(dst)
+	mustBeF32(dst)
 	n := len(dst) / 32
 	if k == nil || n == 0 {
 		return 0
@@ -88,7 +88,7 @@ func Divide(dst []byte, by float32) {
 // KeepLarger makes 0 of the numbers whose bits without the sign are at most those given, or of
 // none for -1. These bits are in the order of the magnitudes, NaN above all others.
 func KeepLarger(dst []byte, bits int32) {
-	if whole(dst); bits < 0 {
+	if mustBeF32(dst); bits < 0 {
 		return
 	}
 	for dst = dst[byOne(elements.keepLarger, dst, bits):]; len(dst) > 0; dst = dst[4:] {
@@ -134,7 +134,7 @@ var Roundings = map[string]Rounding{
 func rounding(dtype string, one func(float32) float32) Rounding {
 	k := elements.rounds[dtype]
 	return func(dst []byte) {
-		whole(dst)
+		mustBeF32(dst)
 		if n := len(dst) / 32; n > 0 && k != nil {
 			k(&dst[0], n)
 			dst = dst[32*n:]
@@ -193,7 +193,7 @@ func putQuiet(p []byte, x float32) {
 
 // pair panics unless both hold as many whole numbers.
 func pair(dst, src []byte) {
-	whole(dst)
+	mustBeF32(dst)
 	if len(dst) != len(src) {
 		panic(fmt.Sprintf("kernel: %d bytes and %d", len(dst), len(src)))
 	}

@@ -107,8 +107,8 @@ func packCodes(dst []byte, codes []uint8, bits int) {
 	}
 }
 
-// whole rounds to a whole number, by the rules.
-func (g *grouping) whole(x float32) float32 {
+// roundToWhole rounds to a whole number, by the rules.
+func (g *grouping) roundToWhole(x float32) float32 {
 	if g.cpu {
 		return float32(math.RoundToEven(float64(x)))
 	}
@@ -135,11 +135,11 @@ func (g *grouping) affine() {
 		scale, edge = -scale, high
 	}
 	bias := float32(0)
-	if zero := g.whole(edge / scale); zero != 0 {
+	if zero := g.roundToWhole(edge / scale); zero != 0 {
 		scale, bias = edge/zero, edge
 	}
 	for i, x := range g.x {
-		switch c := g.whole((x - bias) / scale); {
+		switch c := g.roundToWhole((x - bias) / scale); {
 		case !(c > 0):
 			g.codes[i] = 0
 		case c > top:

@@ -30,7 +30,7 @@ func NewPowers() (p Powers) {
 // Add adds the numbers in b, less than 2^32 before the results are asked for, and to each number of columns the square
 // of the number in that place.
 func (p *Powers) Add(b []byte, columns []float64) {
-	whole(b)
+	mustBeF32(b)
 	if len(b) != 4*len(columns) {
 		panic(fmt.Sprintf("kernel: %d bytes of F32 and %d columns", len(b), len(columns)))
 	}

@@ -28,7 +28,7 @@ func NewMoments(shift float64) (m Moments) {
 
 // Add adds the numbers in b, less than 2^32 before the results are asked for.
 func (m *Moments) Add(b []byte) {
-	whole(b)
+	mustBeF32(b)
 	m.add(b[nativeMoments(m, b):])
 }
 
@@ -81,7 +81,7 @@ type Distances struct {
 
 // Add adds the numbers in x and y.
 func (d *Distances) Add(x, y []byte) {
-	whole(x)
+	mustBeF32(x)
 	if len(x) != len(y) {
 		panic(fmt.Sprintf("kernel: %d bytes and %d", len(x), len(y)))
 	}
@@ -122,8 +122,8 @@ func (d *Distances) Equal() int64 { return int64(d.equal[0] + d.equal[1] + d.equ
 
 func lanes(v *[4]float64) float64 { return v[0] + v[1] + (v[2] + v[3]) }
 
-// whole panics unless b holds whole numbers.
-func whole(b []byte) {
+// mustBeF32 panics unless b holds whole numbers.
+func mustBeF32(b []byte) {
 	if len(b)%4 != 0 {
 		panic(fmt.Sprintf("kernel: %d bytes of F32", len(b)))
 	}

@@ -85,7 +85,7 @@ type builder struct {
 
 // change is what becomes of a tensor.
 type change struct {
-	of     *tensorfs.Tensor // the base's
+	base   *tensorfs.Tensor // the base's
 	now    *tensorfs.Tensor // it, or what an adapter has in its place
 	deltas []delta
 	rows   []rowsOfTokens // after deltas
@@ -141,11 +141,11 @@ func (x *applied) refuse(t *tensorfs.Tensor, problem string, args ...any) error 
 	return &tensorfs.FormatError{File: x.a.Path, Tensor: t.Source, Offset: -1, Problem: fmt.Sprintf(problem, args...), Kind: tensorfs.ErrUnsupported}
 }
 
-// of returns what becomes of a tensor, which the adapter changes.
-func (x *applied) of(t *tensorfs.Tensor) *change {
+// changeOf returns what becomes of a tensor, which the adapter changes.
+func (x *applied) changeOf(t *tensorfs.Tensor) *change {
 	c := x.changed[t.Name]
 	if c == nil {
-		c = &change{of: t, now: t}
+		c = &change{base: t, now: t}
 		x.changed[t.Name] = c
 	}
 	if c.last != x {
@@ -162,7 +162,7 @@ func (x *applied) replace(to, t *tensorfs.Tensor) error {
 	if x.by.Scale == 0 {
 		return nil
 	}
-	c := x.of(to)
+	c := x.changeOf(to)
 	if len(c.deltas)+len(c.rows) > 0 {
 		return x.refuse(t, "it would take the place of %s, which an adapter before it has changed; name this adapter first", to.Weight())
 	}
@@ -186,7 +186,7 @@ func (x *applied) add(to *tensorfs.Tensor, d delta, scale float64, about *tensor
 	if x.by.Scale == 0 {
 		return nil
 	}
-	c := x.of(to)
+	c := x.changeOf(to)
 	if len(c.rows) > 0 {
 		return x.refuse(about, "it would be added to rows of %s that an adapter before it has in full; name this adapter first", to.Weight())
 	}
@@ -197,7 +197,7 @@ func (x *applied) add(to *tensorfs.Tensor, d delta, scale float64, about *tensor
 	c.deltas = append(c.deltas, d)
 	c.from = append(c.from, d.a.Data, d.b.Data)
 	if d.magnitude != nil {
-		c.from = append(c.from, d.magnitude.of.Data)
+		c.from = append(c.from, d.magnitude.base.Data)
 	}
 	return nil
 }
@@ -206,9 +206,9 @@ func (x *applied) add(to *tensorfs.Tensor, d delta, scale float64, about *tensor
 func (b *builder) rewrite(uses []Use) error {
 	var list []tensorfs.Tensor
 	for _, c := range b.changed {
-		t, err := b.made(c)
+		t, err := b.build(c)
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.of.Weight(), err)
+			return fmt.Errorf("%s: %w", c.base.Weight(), err)
 		}
 		list = append(list, *t)
 	}
@@ -250,10 +250,10 @@ type labelled interface {
 
 func sourceName(i int, name string) string { return fmt.Sprintf("%s/%d/%s", SourcesDir, i+1, name) }
 
-// made returns a tensor as it becomes.
-func (b *builder) made(c *change) (*tensorfs.Tensor, error) {
+// build returns a tensor as it becomes.
+func (b *builder) build(c *change) (*tensorfs.Tensor, error) {
 	t := *c.now
-	t.Change = &tensorfs.Change{Of: c.of, By: c.by, From: c.from}
+	t.Change = &tensorfs.Change{Of: c.base, By: c.by, From: c.from}
 	if len(c.deltas)+len(c.rows) == 0 {
 		return &t, nil
 	}
@@ -274,7 +274,7 @@ func (b *builder) made(c *change) (*tensorfs.Tensor, error) {
 	if numbers, err = b.withRows(numbers, c.rows, d.rows, d.columns); err != nil {
 		return nil, err
 	}
-	t = tensorfs.Tensor{Name: c.of.Weight(), Source: c.of.Source, DType: tensorfs.F32, Shape: shape, Data: numbers, Float: floatOf(c.now), Apart: c.of.Apart, Change: t.Change}
+	t = tensorfs.Tensor{Name: c.base.Weight(), Source: c.base.Source, DType: tensorfs.F32, Shape: shape, Data: numbers, Float: floatOf(c.now), Apart: c.base.Apart, Change: t.Change}
 	return &t, nil
 }
 

@@ -21,7 +21,7 @@ type delta struct {
 
 // magnitude is what DoRA makes the length of each row, or of each column.
 type magnitude struct {
-	of      *tensorfs.Tensor
+	base    *tensorfs.Tensor
 	columns bool
 	at      int64 // of the first row in the vector
 
@@ -35,7 +35,7 @@ func (m *magnitude) vector() ([]float32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.values == nil {
-		v, err := views.Floats(m.of)
+		v, err := views.Floats(m.base)
 		if err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ type kept struct {
 
 // decoded are the matrices of a pair.
 type decoded struct {
-	of *pair
+	pair *pair
 
 	mu          sync.Mutex // held while they are decoded
 	left, right []float32
@@ -28,7 +28,7 @@ type decoded struct {
 // get returns the matrices of a pair. Who holds them may go on to use them when they are
 // not kept any more.
 func (k *kept) get(p *pair) (left, right []float32, err error) {
-	d := k.find(p)
+	d := k.entryOf(p)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ready {
@@ -42,23 +42,23 @@ func (k *kept) get(p *pair) (left, right []float32, err error) {
 	return d.left, d.right, nil
 }
 
-// find returns the place of a pair, at the front of the list.
-func (k *kept) find(p *pair) *decoded {
+// entryOf returns the place of a pair, at the front of the list.
+func (k *kept) entryOf(p *pair) *decoded {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if i := slices.IndexFunc(k.list, func(d *decoded) bool { return d.of == p }); i >= 0 {
+	if i := slices.IndexFunc(k.list, func(d *decoded) bool { return d.pair == p }); i >= 0 {
 		d := k.list[i]
 		copy(k.list[1:i+1], k.list[:i])
 		k.list[0] = d
 		return d
 	}
-	d := &decoded{of: p}
+	d := &decoded{pair: p}
 	k.list = slices.Insert(k.list, 0, d)
 	k.bytes += p.bytes()
 	for k.bytes > maxKept && len(k.list) > 1 {
 		last := k.list[len(k.list)-1]
 		k.list = k.list[:len(k.list)-1]
-		k.bytes -= last.of.bytes()
+		k.bytes -= last.pair.bytes()
 	}
 	return d
 }
@@ -69,6 +69,6 @@ func (k *kept) drop(d *decoded) {
 	defer k.mu.Unlock()
 	if i := slices.Index(k.list, d); i >= 0 {
 		k.list = slices.Delete(k.list, i, i+1)
-		k.bytes -= d.of.bytes()
+		k.bytes -= d.pair.bytes()
 	}
 }

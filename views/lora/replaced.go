@@ -10,9 +10,9 @@ import (
 	"github.com/tensorfs/tensorfs/formats/adapter"
 )
 
-// whole puts a weight into the place of the base's.
-func (x *applied) whole(m *adapter.Module) error {
-	to, canonical := x.find(x.weightName(m))
+// replaceWeight puts a weight into the place of the base's.
+func (x *applied) replaceWeight(m *adapter.Module) error {
+	to, canonical := x.baseTensor(x.weightName(m))
 	if canonical == outputName && (to == nil || x.isTied()) {
 		if same, err := x.sameAsEmbedding(m); err != nil || same && to == nil {
 			return err
@@ -32,7 +32,7 @@ func (x *applied) whole(m *adapter.Module) error {
 
 // bias puts a bias into the place of the base's.
 func (x *applied) bias(m *adapter.Module) error {
-	to, canonical := x.find(m.Name + ".bias")
+	to, canonical := x.baseTensor(m.Name + ".bias")
 	if to == nil {
 		return x.missing(m.WholeBias, canonical)
 	}
@@ -45,7 +45,7 @@ func (x *applied) bias(m *adapter.Module) error {
 
 // tokens puts rows into the place of the base's.
 func (x *applied) tokens(m *adapter.Module) error {
-	to, canonical := x.find(x.weightName(m))
+	to, canonical := x.baseTensor(x.weightName(m))
 	if canonical == outputName && (to == nil || x.isTied()) {
 		if same, err := x.sameAsEmbedding(m); err != nil || same && to == nil {
 			return err
@@ -71,7 +71,7 @@ func (x *applied) tokens(m *adapter.Module) error {
 	if x.by.Scale == 0 {
 		return nil
 	}
-	c := x.of(to)
+	c := x.changeOf(to)
 	c.rows = append(c.rows, rowsOfTokens{m.Tokens, m.Indices})
 	c.from = append(c.from, m.Tokens.Data)
 	return nil
@@ -79,14 +79,14 @@ func (x *applied) tokens(m *adapter.Module) error {
 
 // rowsOfTokens are rows that take the place of others.
 type rowsOfTokens struct {
-	of *tensorfs.Tensor // [tokens, columns]
-	at []int64
+	base *tensorfs.Tensor // [tokens, columns]
+	at   []int64
 }
 
 // withRows returns numbers of F32 with other rows.
 func (b *builder) withRows(base tensorfs.Data, list []rowsOfTokens, rows, columns int64) (tensorfs.Data, error) {
 	for _, r := range list {
-		d, err := b.opts.Encode(r.of, tensorfs.F32)
+		d, err := b.opts.Encode(r.base, tensorfs.F32)
 		if err != nil {
 			return nil, err
 		}
@@ -117,21 +117,21 @@ func (b *builder) withRows(base tensorfs.Data, list []rowsOfTokens, rows, column
 func (x *applied) sameAsEmbedding(m *adapter.Module) (bool, error) {
 	for i := range x.a.Modules {
 		e := &x.a.Modules[i]
-		if _, canonical := x.find(x.weightName(e)); canonical != embeddingName {
+		if _, canonical := x.baseTensor(x.weightName(e)); canonical != embeddingName {
 			continue
 		}
 		switch {
 		case m.Weight != nil && e.Weight != nil:
-			return same(m.Weight, e.Weight)
+			return sameBytes(m.Weight, e.Weight)
 		case m.Tokens != nil && e.Tokens != nil && slices.Equal(m.Indices, e.Indices):
-			return same(m.Tokens, e.Tokens)
+			return sameBytes(m.Tokens, e.Tokens)
 		}
 	}
 	return false, nil
 }
 
-// same reports whether two tensors have the same bytes.
-func same(a, b *tensorfs.Tensor) (bool, error) {
+// sameBytes reports whether two tensors have the same bytes.
+func sameBytes(a, b *tensorfs.Tensor) (bool, error) {
 	if a.DType != b.DType || !slices.Equal(a.Shape, b.Shape) || a.BigEndian != b.BigEndian {
 		return false, nil
 	}

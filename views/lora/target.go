@@ -70,9 +70,9 @@ func (b *builder) canonical(a *adapter.Adapter) map[string]string {
 	return all
 }
 
-// find returns the base's tensor of a name that the adapter has: by its name in the files,
+// baseTensor returns the base's tensor of a name that the adapter has: by its name in the files,
 // or else by the canonical one, which it returns too.
-func (x *applied) find(name string) (*tensorfs.Tensor, string) {
+func (x *applied) baseTensor(name string) (*tensorfs.Tensor, string) {
 	canonical := x.names[name]
 	if t := x.weights[canonical]; t != nil {
 		return t, canonical
@@ -101,7 +101,7 @@ func (x *applied) modules(list []adapter.Module) error {
 	case len(list) > 1:
 		return x.refuse(anyOf(&list[1]), "%s has two of them", tensorfs.Quote(first.Name))
 	case first.Weight != nil:
-		return x.whole(first)
+		return x.replaceWeight(first)
 	case first.Tokens != nil:
 		return x.tokens(first)
 	case first.A == nil:
@@ -134,7 +134,7 @@ func (x *applied) weightName(m *adapter.Module) string {
 
 // product adds a product to the weight of a module.
 func (x *applied) product(m *adapter.Module) error {
-	to, canonical := x.find(x.weightName(m))
+	to, canonical := x.baseTensor(x.weightName(m))
 	if canonical == outputName && (to == nil || x.isTied()) {
 		return x.noOutput(m.A, canonical)
 	}
@@ -157,7 +157,7 @@ func (x *applied) product(m *adapter.Module) error {
 		if n := map[bool]int64{false: p.rows, true: p.columns}[columns]; mag.Shape[0] != n {
 			return x.refuse(m.Magnitude, "shape %v, where the weight has %d", mag.Shape, n)
 		}
-		place.magnitude = &magnitude{of: mag, columns: columns}
+		place.magnitude = &magnitude{base: mag, columns: columns}
 	}
 	if err := place.all(canonical); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (x *applied) product(m *adapter.Module) error {
 	if m.Bias == nil {
 		return nil
 	}
-	to, canonical = x.find(m.Name + ".bias")
+	to, canonical = x.baseTensor(m.Name + ".bias")
 	if to == nil {
 		return x.refuse(m.Bias, "\"lora_bias\": the base has no %s to add it to", canonical)
 	}
@@ -208,7 +208,7 @@ func (x *applied) pairOf(m *adapter.Module, b, to *tensorfs.Tensor, canonical st
 	return nil, false, x.another(a, "A of shape %v and B of shape %v are not for %s of shape %v", a.Shape, m.B.Shape, canonical, shape)
 }
 
-// moves are what becomes of a tensor between the two layouts.
+// moves returns the steps that convert a tensor between the two layouts.
 func (x *applied) moves(canonical string) []architectures.Move {
 	if a := architectures.Find(x.m.Architecture); a != nil {
 		return a.MovesOf(canonical)
@@ -301,7 +301,7 @@ func (p *placed) put(to *tensorfs.Tensor, from, n, at int64) error {
 		if m.columns && n != rowsOf(shape) {
 			return p.refuse(p.about, "DoRA of columns holds for whole tensors, and the base has %s joined with others", to.Weight())
 		}
-		d.magnitude = &magnitude{of: m.of, columns: m.columns, at: at}
+		d.magnitude = &magnitude{base: m.base, columns: m.columns, at: at}
 	}
 	return p.add(to, d, p.scale, p.about)
 }

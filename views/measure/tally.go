@@ -73,8 +73,8 @@ func newTally(n int64) *tally {
 // counts are a stretch's counts.
 type counts struct {
 	*tally
-	of  *[halves]uint32 // by the upper 16 bits of a number, and 3 more above them
-	any uint32          // bits that any of the numbers has
+	byUpperBits *[halves]uint32 // by the upper 16 bits of a number, and 3 more above them
+	any         uint32          // bits that any of the numbers has
 }
 
 // counts begins with a stretch, of less than 2^32 numbers.
@@ -82,7 +82,7 @@ func (t *tally) counts(b *buffer) *counts {
 	if b.counts == nil && !t.off.Load() {
 		b.counts = new([halves]uint32)
 	}
-	return &counts{tally: t, of: b.counts}
+	return &counts{tally: t, byUpperBits: b.counts}
 }
 
 // add counts numbers, which have these bits.
@@ -94,7 +94,7 @@ func (c *counts) add(data []byte, any uint32) {
 		return
 	}
 	c.any |= any
-	of := c.of // which increments would have the loop look up again
+	of := c.byUpperBits // which increments would have the loop look up again
 	if any&finerBF16 == 0 {
 		for ; len(data) >= 16; data = data[16:] {
 			a, b := binary.LittleEndian.Uint64(data), binary.LittleEndian.Uint64(data[8:])
@@ -112,7 +112,7 @@ func (c *counts) add(data []byte, any uint32) {
 
 // end adds the counts to the tally, and leaves the buffer empty.
 func (c *counts) end() {
-	if c.of == nil {
+	if c.byUpperBits == nil {
 		return
 	}
 	n := halves
@@ -120,7 +120,7 @@ func (c *counts) end() {
 		n = halvesBF16
 	}
 	if c.off.Load() {
-		clear(c.of[:n])
+		clear(c.byUpperBits[:n])
 		return
 	}
 	c.lock.Lock()
@@ -128,10 +128,10 @@ func (c *counts) end() {
 	if len(c.total) < n {
 		c.total = append(c.total, make([]int64, n-len(c.total))...)
 	}
-	for i, k := range c.of[:n] {
+	for i, k := range c.byUpperBits[:n] {
 		if k != 0 { // few are not
 			c.total[i] += int64(k)
-			c.of[i] = 0
+			c.byUpperBits[i] = 0
 		}
 	}
 }

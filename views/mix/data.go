@@ -213,5 +213,5 @@ func (f form) walk(parts []tensorfs.Data, g func(in [][]byte, first int64)) erro
 	return nil
 }
 
-func get(p []byte) float32    { return math.Float32frombits(binary.LittleEndian.Uint32(p)) }
-func put(p []byte, x float32) { binary.LittleEndian.PutUint32(p, math.Float32bits(x)) }
+func float32At(p []byte) float32     { return math.Float32frombits(binary.LittleEndian.Uint32(p)) }
+func putFloat32(p []byte, x float32) { binary.LittleEndian.PutUint32(p, math.Float32bits(x)) }

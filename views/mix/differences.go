@@ -39,9 +39,9 @@ func tasksOf(m *Merge, f form) (*tasks, error) {
 // rounded is one number in D.
 func (x *tasks) rounded(v float32) float32 {
 	var b [4]byte
-	put(b[:], v)
+	putFloat32(b[:], v)
 	x.round(b[:])
-	return get(b[:])
+	return float32At(b[:])
 }
 
 // differ makes R(x - base) of an input.

@@ -233,7 +233,7 @@ type broken struct{ tensorfs.Data }
 func (broken) ReadAt([]byte, int64) (int, error) { return 0, errors.New("it is gone") }
 func (broken) Check() error                      { return errors.New("it changed") }
 
-// TestBroken: a merge fails at the bytes where one of its inputs fails, also while whole tensors
+// TestBroken: a merge fails at the bytes that come from a failing input, also while whole tensors
 // are read.
 func TestBroken(t *testing.T) {
 	for _, name := range []string{"linear-F16", "slerp-F16", "ties-F16"} {

@@ -299,7 +299,7 @@ func TestChangedConfigs(t *testing.T) {
 		{"glm-dsa", map[string]any{"rms_norm_eps": gone}, "glm-dsa.attention.layer_norm_rms_epsilon", float32(1e-5), "", ""},
 		{"granitehybrid-dense", map[string]any{"intermediate_size": 24}, "granitehybrid.feed_forward_length", uint32(48), "", ""},
 		{"../published/granite4-micro", map[string]any{"intermediate_size": 24}, "granite.feed_forward_length", uint32(40), "", ""},
-		{"minicpm", map[string]any{"mup_denominator": 32, "auto_map": map[string]any{"AutoConfig": "configuration_minicpm.MiniCPMConfig"}}, "", nil, "", "-left out"}, // of drafts alone
+		{"minicpm", map[string]any{"mup_denominator": 32, "auto_map": map[string]any{"AutoConfig": "configuration_minicpm.MiniCPMConfig"}}, "", nil, "", "-left out"}, // only drafts read it
 		{"minicpm", map[string]any{"mup_denominator": 32, "sparse_config": map[string]any{"kernel_size": 32, "topk": 64, "use_nope": false}}, "", nil, "", "sparse_config is left out"},
 		{"../whole-gguf/gpt2", map[string]any{"activation_function": "gelu"}, "", nil, "", `activation_function is "gelu": hf/ of the file has "gelu_new"`},
 		{"../whole-gguf/gpt2", map[string]any{"activation_function": "gelu_pytorch_tanh"}, "", nil, "", "-gelu"},

@@ -255,7 +255,7 @@ func (k *kind) adapt(m *tensorfs.Model, r result, f *convert.Files) error {
 	if err != nil {
 		return err
 	}
-	if f.List, err = others(m); err != nil {
+	if f.List, err = filesWithoutTensors(m); err != nil {
 		return err
 	}
 	if k == hf {

@@ -77,7 +77,7 @@ func (x *tensorMaker) quantiseMLX(o *convert.MLX, class *architectures.MLXClass,
 	if x.made == 0 {
 		return fmt.Errorf("%s changes nothing: no matrix has rows of whole groups of %d", o, o.Group)
 	}
-	x.said, err = quantizationOf(o, said)
+	x.description, err = quantizationOf(o, said)
 	return err
 }
 
@@ -250,7 +250,7 @@ func quantisedStored(m *tensorfs.Model, o *convert.MLX) (*convert.Files, error) 
 		return nil, err
 	}
 	f := &convert.Files{Tensors: len(r.List), Types: r.Types, Exact: o == nil && r.Exact, Notes: append(r.Notes, config.notes...)}
-	if f.List, err = others(m); err != nil {
+	if f.List, err = filesWithoutTensors(m); err != nil {
 		return nil, err
 	}
 	text, err := convertedConfig(m, config.text, r.Quantization)

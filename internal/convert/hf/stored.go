@@ -83,9 +83,9 @@ func (k *kind) noteAdapter(m *tensorfs.Model, f *convert.Files) {
 	f.Notes = append(f.Notes, fmt.Sprintf("the tensors of an adapter, such as %s, are among the model's own, and %s loads neither them nor the weights that they change", tensorfs.Quote(m.Tensors[at].Source), who))
 }
 
-// others returns the files of a model that hold no tensors and say nothing of how
+// filesWithoutTensors returns the files of a model that hold no tensors and say nothing of how
 // tensors are stored: tokenizer, chat template, generation config and so on.
-func others(m *tensorfs.Model) ([]convert.File, error) {
+func filesWithoutTensors(m *tensorfs.Model) ([]convert.File, error) {
 	return sources(m, func(name string) bool {
 		if m.Format == "ollama" && path.Ext(name) != ".json" {
 			return false // manifest, template, licence and so on are of Ollama's own kinds

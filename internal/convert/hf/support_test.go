@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 )
 
-// TestSupportIsTrue compares the column mlx/ of the table of architectures with what is made of the
-// golden model of each class.
+// TestSupportIsTrue compares the column mlx/ of the table of architectures with mlx/ of the golden
+// model of each class.
 func TestSupportIsTrue(t *testing.T) {
 	says := map[string]architectures.Given{}
 	for _, s := range architectures.Support() {

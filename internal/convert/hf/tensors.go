@@ -88,10 +88,10 @@ type tensorMaker struct {
 	rounded map[string][]string
 	left    convert.Towers // tensors that no language model has
 
-	again     bool            // what is quantised is to be plain numbers, too
-	quantised map[string]bool // tensors that are numbers now, and were quantised
-	made      int             // modules that were quantised here
-	said      []byte          // config.json's description of them
+	again       bool            // what is quantised is to be plain numbers, too
+	quantised   map[string]bool // tensors that are numbers now, and were quantised
+	made        int             // modules that were quantised here
+	description []byte          // config.json's description of them
 }
 
 // maxTensorLayers bounds the layers that metadata claims, so that loops end.

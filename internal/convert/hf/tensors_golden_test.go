@@ -20,7 +20,7 @@ func storedLine(t testing.TB, s safetensors.Stored) string {
 	return s.DType.String() + " " + shape + " " + testwhole.Sum(t, s.Data)
 }
 
-// directories are the directories that are made of a model.
+// directories are the directories of whole models.
 var directories = map[string]func(*tensorfs.Model) (result, error){"hf": hfTensors, "mlx": mlxTensors}
 
 // TestGoldenTensors compares with tables that were made without this project.

@@ -170,8 +170,8 @@ func (x *tensorMaker) finish() result {
 // quantization returns the JSON object of that name for config.json: the most
 // frequent setting, and the modules that differ from it.
 func (x *tensorMaker) quantization() []byte {
-	if x.said != nil {
-		return x.said
+	if x.description != nil {
+		return x.description
 	}
 	if len(x.modules) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 // and in the biases.
 func alternating(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	up, ok := halfOf(p.from)
-	if !ok || w.find(p.canonical()) != nil || w.find(gateUp(p.from)+p.param) == nil {
+	if !ok || w.tensor(p.canonical()) != nil || w.tensor(gateUp(p.from)+p.param) == nil {
 		return stacked(w, p)
 	}
 	t, err := w.joinedExperts(gateUp(p.from), p.param)

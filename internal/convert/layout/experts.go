@@ -17,10 +17,10 @@ import (
 // stacked finds the stack of a part of the experts. In a joined stack all rows of the gate
 // come before the rows of the up.
 func stacked(w *Walk, p *part) (*tensorfs.Tensor, error) {
-	if w.find(p.canonical()) != nil {
+	if w.tensor(p.canonical()) != nil {
 		return w.stack(p)
 	}
-	if up, ok := halfOf(p.from); ok && w.find(gateUp(p.from)+p.param) != nil {
+	if up, ok := halfOf(p.from); ok && w.tensor(gateUp(p.from)+p.param) != nil {
 		t, err := w.joinedExperts(gateUp(p.from), p.param)
 		if err != nil {
 			return nil, err
@@ -80,7 +80,7 @@ func (w *Walk) turnedExperts(joined *tensorfs.Tensor, name string) (bool, error)
 	}
 	if shape[1] == width && shape[2] == width && w.Arch.Name != "gpt-oss" {
 		before, _ := lastPart(name)
-		down := w.find(before + ".down.weight")
+		down := w.tensor(before + ".down.weight")
 		if down == nil || len(down.Numbers()) != 3 || (down.Numbers()[1] == width) == (down.Numbers()[2] == width) {
 			return false, fmt.Errorf("shape %v of %s does not tell rows from columns", shape, tensorfs.Quote(joined.Source))
 		}
@@ -119,7 +119,7 @@ func splitNumbered(w *Walk, m *module) error {
 // stack returns a part that the model has as a stack.
 func (w *Walk) stack(p *part) (*tensorfs.Tensor, error) {
 	t := w.take(p.canonical())
-	joined := w.find(gateUp(p.from) + p.param)
+	joined := w.tensor(gateUp(p.from) + p.param)
 	if joined == nil || p.param != ".weight" || !strings.HasSuffix(p.from, ".down") {
 		return t, nil
 	}
@@ -165,7 +165,7 @@ func (w *Walk) eachExpert(p *part) (*tensorfs.Tensor, error) {
 // down, which their shapes show.
 func stackOrEach(w *Walk, m *module) error {
 	experts, part := lastPart(m.from)
-	up, width, ff := w.find(experts+".up.weight"), w.Sizes.Len("width"), w.Sizes.Len("ff")
+	up, width, ff := w.tensor(experts+".up.weight"), w.Sizes.Len("width"), w.Sizes.Len("ff")
 	if w.Arch.Name == "llama" && up != nil && len(up.Shape) == 3 && up.Shape[1] == width && up.Shape[2] == ff && width != ff {
 		part = map[string]string{"gate": "gate", "up": "down", "down": "up"}[part]
 	}

@@ -136,7 +136,7 @@ func subtractUnlessMLX(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, 
 // outIn transposes the weights that GPT-2 stores as [in, out]. The matrix of q, k and v,
 // which is not square, shows their orientation; MLX has them as GGUF does.
 func outIn(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	qkv := w.find(w.inLayer("attention.qkv.weight"))
+	qkv := w.tensor(w.inLayer("attention.qkv.weight"))
 	if qkv == nil || p.param != ".weight" || !slices.Equal(qkv.Numbers(), []int64{w.Sizes.Len("width"), w.Sizes.Len("qkv")}) {
 		return t, nil
 	}

@@ -15,7 +15,7 @@ import (
 // latentK and latentV are the two parts of kv_b. MLX stores them apart, too.
 func latentK(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	t, err := w.latent(p.canonical(), 0, w.Sizes.Len("nope"))
-	if t == nil || err != nil || w.find(p.canonical()) != nil {
+	if t == nil || err != nil || w.tensor(p.canonical()) != nil {
 		return t, err
 	}
 	if t, err = plain(t); err != nil { // blocks cannot be transposed
@@ -32,7 +32,7 @@ func latentV(w *Walk, p *part) (*tensorfs.Tensor, error) {
 func (w *Walk) latent(name string, first, n int64) (*tensorfs.Tensor, error) {
 	whole := w.inLayer("attention.kv_b.weight")
 	if t := w.take(name); t != nil {
-		if w.find(whole) != nil {
+		if w.tensor(whole) != nil {
 			return nil, fmt.Errorf("the model has %s and %s, which are the same", name, whole)
 		}
 		return t, nil
@@ -138,7 +138,7 @@ func (w *Walk) deepseekV3() bool {
 		return true
 	}
 	for n := range w.Layers {
-		if w.find(fmt.Sprintf("layers.%d.ffn.router.correction.bias", n)) != nil {
+		if w.tensor(fmt.Sprintf("layers.%d.ffn.router.correction.bias", n)) != nil {
 			return true
 		}
 	}

@@ -24,7 +24,7 @@ func (w *Walk) next() error {
 	}
 	n, _ := w.facts("n_nextn_layers").(int64)
 	if w.To == GGUF {
-		n = NextLayers(w.find, w.Layers)
+		n = NextLayers(w.tensor, w.Layers)
 	}
 	for i := range n {
 		if w.layer = w.Layers + i; w.To == MLX || w.To == HF && w.Arch.Next[0].Needs(".weight", architectures.FromGGUF) == architectures.Never {
@@ -55,8 +55,8 @@ func (w *Walk) skip() {
 
 // NextLayers counts the layers that predict further tokens of a model in the layout of
 // Hugging Face, which has so many others.
-func NextLayers(find func(canonical string) *tensorfs.Tensor, layers int64) (n int64) {
-	for find(fmt.Sprintf("mtp.layers.%d.attention.output.weight", n)) != nil || find(fmt.Sprintf("layers.%d.nextn.eh_proj.weight", layers+n)) != nil {
+func NextLayers(tensorOf func(canonical string) *tensorfs.Tensor, layers int64) (n int64) {
+	for tensorOf(fmt.Sprintf("mtp.layers.%d.attention.output.weight", n)) != nil || tensorOf(fmt.Sprintf("layers.%d.nextn.eh_proj.weight", layers+n)) != nil {
 		n++
 	}
 	return n

@@ -18,7 +18,7 @@ func ropeDivisors(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	if len(p.args) > 0 {
 		name, dims = "layers.0.attention.q_norm.weight", []string{"head"}
 	}
-	t := w.find(name)
+	t := w.tensor(name)
 	if t == nil {
 		return nil, fmt.Errorf("the tensor %s is missing, whose shape is the length of a head", name)
 	}
@@ -69,7 +69,7 @@ const Still = 1e30
 func proportional(w *Walk, _ *part) (*tensorfs.Tensor, error) {
 	pairs := int64(0)
 	for n := range w.Layers {
-		if t := w.find(fmt.Sprintf("layers.%d.attention.k_norm.weight", n)); t != nil && len(t.Numbers()) == 1 {
+		if t := w.tensor(fmt.Sprintf("layers.%d.attention.k_norm.weight", n)); t != nil && len(t.Numbers()) == 1 {
 			pairs = max(pairs, t.Numbers()[0]/2)
 		}
 	}

@@ -64,7 +64,7 @@ func outputOrTokens(w *Walk, p *part) (*tensorfs.Tensor, error) {
 
 // outputUnlessTied is the output, nil if it has the numbers of the embedding, stored twice.
 func outputUnlessTied(w *Walk, p *part) (*tensorfs.Tensor, error) {
-	t, tokens := w.take(p.canonical()), w.find(Embedding+p.param)
+	t, tokens := w.take(p.canonical()), w.tensor(Embedding+p.param)
 	same, err := Same(t, tokens)
 	if same || err != nil {
 		return nil, err
@@ -78,9 +78,9 @@ func answers(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	if w.Answers == nil || p.param != ".weight" {
 		return nil, nil
 	}
-	of := w.find("output.weight")
+	of := w.tensor("output.weight")
 	if of == nil {
-		of = w.find(Embedding + ".weight")
+		of = w.tensor(Embedding + ".weight")
 	}
 	if of == nil || len(of.Numbers()) != 2 {
 		return nil, errors.New("there is no output")

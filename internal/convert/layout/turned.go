@@ -13,7 +13,7 @@ import (
 // turnedHalf finds the gates or the ups.
 func turnedHalf(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	up, _ := halfOf(p.from)
-	t, err := plain(w.find(gateUp(p.from) + p.param))
+	t, err := plain(w.tensor(gateUp(p.from) + p.param))
 	if t == nil || err != nil {
 		return nil, err
 	}

@@ -330,7 +330,7 @@ func (w *Walk) toGGUF(p *part) error {
 func (w *Walk) fromGGUF(p *part) error {
 	need := p.Needs(p.param, architectures.FromGGUF)
 	if need == architectures.Never {
-		if t := w.find(p.canonical()); t != nil && p.Moved("heads") {
+		if t := w.tensor(p.canonical()); t != nil && p.Moved("heads") {
 			return fmt.Errorf("whether the rows of %s are permuted cannot be told, because programs that write such files disagree", tensorfs.Quote(t.Source))
 		}
 		return nil
@@ -383,11 +383,11 @@ func (w *Walk) shaped(t *tensorfs.Tensor, dims []string, param string) error {
 	return w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), dims)
 }
 
-// find returns the model's tensor that holds a weight, or nil.
-func (w *Walk) find(name string) *tensorfs.Tensor { return w.tensors.Find(name) }
+// tensor returns the model's tensor that holds a weight, or nil.
+func (w *Walk) tensor(name string) *tensorfs.Tensor { return w.tensors.Find(name) }
 
 // has reports whether the model has a module.
-func (w *Walk) has(name string) bool { return w.find(name+".weight") != nil || w.find(name) != nil }
+func (w *Walk) has(name string) bool { return w.tensor(name+".weight") != nil || w.tensor(name) != nil }
 
 // take returns the tensor that holds a weight and marks it as used.
 func (w *Walk) take(name string) *tensorfs.Tensor {

@@ -57,7 +57,7 @@ func Keep(ctx context.Context, cache, repository, revision string, l *remote.Lis
 		}
 		b := Blob{Name: x.Name, ID: id, Size: x.ID.Size}
 		fetch := func() error {
-			from, err := whole(ctx, l, x.Name)
+			from, err := fetchWhole(ctx, l, x.Name)
 			if err != nil {
 				return err
 			}
@@ -339,8 +339,8 @@ type wholeFile interface {
 	Whole() (*os.File, bool)
 }
 
-// whole returns a file that is verified, and brings in what is missing of it.
-func whole(ctx context.Context, l *remote.Listing, name string) (*os.File, error) {
+// fetchWhole returns a file that is verified, and brings in what is missing of it.
+func fetchWhole(ctx context.Context, l *remote.Listing, name string) (*os.File, error) {
 	f, err := l.OpenFile(name)
 	if err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func Open(ctx context.Context, repository, revision string, o Options) (l *remot
 	}
 	var first error
 	for rev := revision; ; {
-		found, err := h.find(ctx, name, repository, rev)
+		found, err := h.findSnapshot(ctx, name, repository, rev)
 		if err == nil {
 			l, err := h.listing(repository, found)
 			return l, strings.TrimPrefix(revision[len(rev):], "/"), err
@@ -88,9 +88,9 @@ func Open(ctx context.Context, repository, revision string, o Options) (l *remot
 	}
 }
 
-// find returns the commit of a revision, with its files. name is what was asked for,
+// findSnapshot returns the commit of a revision, with its files. name is what was asked for,
 // for messages.
-func (h *hub) find(ctx context.Context, name, repository, revision string) (remote.Answer[*snapshot], error) {
+func (h *hub) findSnapshot(ctx context.Context, name, repository, revision string) (remote.Answer[*snapshot], error) {
 	if isHex(revision, commitSize) {
 		if s, _, ok := h.kept(repository, revision); ok {
 			return remote.Answer[*snapshot]{Value: s, Offline: h.o.Offline}, nil

@@ -37,15 +37,15 @@ func (h *hub) refusal(name string, resp *http.Response) error {
 		e.Problem = "by the Hub's answer there is no such model, or you may not see it"
 		e.Advice = "check the name, " + setToken("or set HF_TOKEN", "and whether the token is valid")
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		e.Kind, e.Problem, e.Advice = syscall.EACCES, h.said(resp, "the Hub refuses to show it"), setToken("set HF_TOKEN", "check what the token may read")
+		e.Kind, e.Problem, e.Advice = syscall.EACCES, h.withHubMessage(resp, "the Hub refuses to show it"), setToken("set HF_TOKEN", "check what the token may read")
 	default:
-		e.Kind, e.Problem, e.Advice = web.Refusal(resp, syscall.EIO), h.said(resp, "the Hub answers "+web.Answer(resp)), "try again later"
+		e.Kind, e.Problem, e.Advice = web.Refusal(resp, syscall.EIO), h.withHubMessage(resp, "the Hub answers "+web.Answer(resp)), "try again later"
 	}
 	return e
 }
 
-// said adds the Hub's own message.
-func (h *hub) said(resp *http.Response, problem string) string {
+// withHubMessage adds the Hub's own message.
+func (h *hub) withHubMessage(resp *http.Response, problem string) string {
 	text := resp.Header.Get("X-Error-Message")
 	token, err := h.Token()
 	if text == "" || err != nil || token != "" && strings.Contains(text, token) {

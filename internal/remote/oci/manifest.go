@@ -105,8 +105,8 @@ func readManifest(text []byte) (*manifest, error) {
 	return m, nil
 }
 
-// find asks for the artifact of a reference: its manifest, and its digest.
-func (s *session) find(ctx context.Context) (*manifest, string, error) {
+// findManifest asks for the artifact of a reference: its manifest, and its digest.
+func (s *session) findManifest(ctx context.Context) (*manifest, string, error) {
 	m, digest, err := s.manifest(ctx, s.ref)
 	if err != nil || !m.index {
 		return m, digest, err

@@ -32,7 +32,7 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 		return nil, "", err
 	}
 	a := &artifact{s: newSession(ref, o.Client), o: o, origins: map[string]web.Origin{}}
-	q := remote.Question[artifactFiles]{Name: name, Who: "the registry " + ref.registry, Offline: o.Offline, Ask: a.find}
+	q := remote.Question[artifactFiles]{Name: name, Who: "the registry " + ref.registry, Offline: o.Offline, Ask: a.findFiles}
 	q.Kept, q.Keep = remote.Kept[artifactFiles](o.Store, ref.String())
 	if a.answer, err = q.Answer(ctx); err != nil {
 		return nil, "", err
@@ -60,11 +60,11 @@ type artifact struct {
 	answer  remote.Answer[artifactFiles] // of the registry, once it is known
 }
 
-// find asks the registry.
-func (a *artifact) find(ctx context.Context) (artifactFiles, error) {
+// findFiles asks the registry.
+func (a *artifact) findFiles(ctx context.Context) (artifactFiles, error) {
 	all, cancel := a.o.Client.Within(ctx)
 	defer cancel()
-	m, digest, err := a.s.find(all)
+	m, digest, err := a.s.findManifest(all)
 	if err != nil {
 		return artifactFiles{}, err
 	}

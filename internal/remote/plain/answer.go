@@ -43,8 +43,8 @@ func (f *finding) part(resp *http.Response) (foundFile, error) {
 	return x, nil
 }
 
-// whole takes an answer with all of the file.
-func (f *finding) whole(ctx context.Context, resp *http.Response) (foundFile, error) {
+// takeWhole takes an answer with all of the file.
+func (f *finding) takeWhole(ctx context.Context, resp *http.Response) (foundFile, error) {
 	size := resp.ContentLength
 	only := "the server sends only whole files"
 	switch {

@@ -40,7 +40,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	if a.user == nil && a.url.Scheme == "https" { // any program that listens at a port may answer to http
 		a.user = netrc(a.url.Hostname(), o.Getenv)
 	}
-	named, err := find(ctx, &o, a, first, nil)
+	named, err := findFile(ctx, &o, a, first, nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -52,7 +52,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 			}
 		}
 	}()
-	others, err := others(ctx, &o, a, named.silence)
+	others, err := findShards(ctx, &o, a, named.silence)
 	all = append(all, others...)
 	if err != nil {
 		return nil, "", err
@@ -72,16 +72,16 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	return l, a.file(), nil
 }
 
-// others finds the other files of a split model, as far as they exist: the parser reports
+// findShards finds the other files of a split model, as far as they exist: the parser reports
 // missing ones. silence is why the server is not asked, nil if it is.
-func others(ctx context.Context, o *Options, a address, silence error) (all []foundFile, err error) {
+func findShards(ctx context.Context, o *Options, a address, silence error) (all []foundFile, err error) {
 	var mu sync.Mutex
 	shards := a.shards()
 	err = parallel.Each(ctx, remote.AtOnce, len(shards), func(ctx context.Context, i int) error {
 		if shards[i].file() == a.file() {
 			return nil
 		}
-		f, err := find(ctx, o, shards[i], firstShard, silence)
+		f, err := findFile(ctx, o, shards[i], firstShard, silence)
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
@@ -111,9 +111,9 @@ type finding struct {
 	name string // for people
 }
 
-// find asks for a file. probe is how many of its bytes to request if the file is unknown;
+// findFile asks for a file. probe is how many of its bytes to request if the file is unknown;
 // silence is why the server is not asked, nil if it is.
-func find(ctx context.Context, o *Options, a address, probe int64, silence error) (foundFile, error) {
+func findFile(ctx context.Context, o *Options, a address, probe int64, silence error) (foundFile, error) {
 	f := &finding{o, a, a.String()}
 	q := remote.Question[foundFile]{Name: f.name, Who: "the server", Offline: o.Offline, Kept: f.kept, Ask: func(ctx context.Context) (foundFile, error) {
 		if silence != nil {
@@ -168,7 +168,7 @@ func (f *finding) answer(ctx context.Context, probe int64) (foundFile, error) {
 	case http.StatusPartialContent:
 		return f.part(resp)
 	case http.StatusOK:
-		return f.whole(ctx, resp)
+		return f.takeWhole(ctx, resp)
 	case http.StatusRequestedRangeNotSatisfiable:
 		if strings.TrimSpace(resp.Header.Get("Content-Range")) == "bytes */0" {
 			return f.bytes([]byte{}, resp), nil

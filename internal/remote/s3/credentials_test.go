@@ -261,8 +261,8 @@ func TestCredentialsExpire(t *testing.T) {
 	}
 }
 
-// Credentials are requested only when a server needs them, and not again once it is known that
-// there are none.
+// Credentials are requested only when a server needs them, and not again once a request has found
+// no credentials.
 func TestNoCredentials(t *testing.T) {
 	var asked atomic.Int64
 	g := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

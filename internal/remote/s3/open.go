@@ -38,7 +38,7 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	q := remote.Question[objectList]{Name: name, Who: "the server", Offline: o.Offline, Ask: func(ctx context.Context) (objectList, error) {
 		ctx, cancel := o.Client.Within(ctx)
 		defer cancel()
-		list, err := b.find(ctx, p)
+		list, err := b.findObjects(ctx, p)
 		return objectList{list}, err
 	}}
 	q.Kept, q.Keep = remote.Kept[objectList](o.Store, pin)
@@ -57,8 +57,8 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	return l, file, err
 }
 
-// find asks the server.
-func (b *bucket) find(ctx context.Context, p objectName) ([]object, error) {
+// findObjects asks the server.
+func (b *bucket) findObjects(ctx context.Context, p objectName) ([]object, error) {
 	if p.dir {
 		all, err := b.list(ctx, p)
 		if err == nil && len(all) == 0 {

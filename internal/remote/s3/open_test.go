@@ -311,7 +311,7 @@ func TestSlowDown(t *testing.T) {
 	}
 }
 
-// A file that is no longer allowed gives EACCES, soon.
+// After access to a file has been withdrawn, reads give EACCES, soon.
 func TestForbiddenLater(t *testing.T) {
 	s := newFake(t)
 	s.put("m.bin", make([]byte, 20<<20))

@@ -67,7 +67,7 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 		return dst
 	}
 	t.clock++
-	s := t.find(off)
+	s := t.streamAt(off)
 	if s == nil {
 		if n < smallest {
 			return dst
@@ -100,15 +100,15 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 	return dst
 }
 
-// Widen makes the window another one for what is read from now on.
+// Widen changes the window for later reads.
 func (t *Tracker) Widen(window int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Window = window
 }
 
-// find returns the stream that a read at off continues.
-func (t *Tracker) find(off int64) *stream {
+// streamAt returns the stream that a read at off continues.
+func (t *Tracker) streamAt(off int64) *stream {
 	for i := range t.streams {
 		if s := &t.streams[i]; s.used != 0 && off >= s.next-backward && off <= s.next+forward {
 			return s

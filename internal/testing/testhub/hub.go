@@ -104,14 +104,14 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) {
 	at := func(i int) string { return append(slices.Clone(p), make([]string, i+1)...)[i] }
 	switch {
 	case at(0) == "api" && at(1) == "models" && (at(4) == "revision" || at(4) == "tree") && len(p) == 6:
-		if c, ok := h.find(w, r, at(2)+"/"+at(3), at(5)); ok && at(4) == "tree" {
+		if c, ok := h.findCommit(w, r, at(2)+"/"+at(3), at(5)); ok && at(4) == "tree" {
 			h.tree(w, r, c)
 		} else if ok {
 			b, _ := json.Marshal(map[string]any{"_id": "x", "id": at(2) + "/" + at(3), "private": false, "gated": h.Gated[at(2)+"/"+at(3)], "sha": c.id, "siblings": []any{}})
 			text(w, r, "", b)
 		}
 	case at(0) == "api" && at(1) == "resolve-cache" && at(2) == "models":
-		if c, ok := h.find(w, r, at(3)+"/"+at(4), at(5)); ok {
+		if c, ok := h.findCommit(w, r, at(3)+"/"+at(4), at(5)); ok {
 			id := c.files[strings.Join(p[6:], "/")]
 			b, _ := h.blob(id)
 			w.Header().Set("X-Repo-Commit", c.id)
@@ -129,8 +129,8 @@ func bearer(r *http.Request) string {
 	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
 
-// find returns a commit, or answers why not.
-func (h *Hub) find(w http.ResponseWriter, r *http.Request, repository, revision string) (commit, bool) {
+// findCommit returns a commit, or answers why not.
+func (h *Hub) findCommit(w http.ResponseWriter, r *http.Request, repository, revision string) (commit, bool) {
 	if to := h.Renamed[repository]; to != "" {
 		w.Header().Set("Location", strings.Replace(r.URL.RequestURI(), "/"+repository+"/", "/"+to+"/", 1))
 		w.WriteHeader(http.StatusTemporaryRedirect)
@@ -152,7 +152,7 @@ func (h *Hub) find(w http.ResponseWriter, r *http.Request, repository, revision 
 }
 
 func (h *Hub) resolve(w http.ResponseWriter, r *http.Request, repository, revision string, parts []string) {
-	c, ok := h.find(w, r, repository, revision)
+	c, ok := h.findCommit(w, r, repository, revision)
 	if !ok {
 		return
 	}
