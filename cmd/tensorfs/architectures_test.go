@@ -80,9 +80,9 @@ func TestReadmeCounts(t *testing.T) {
 	}
 }
 
-// architecturesPage is the table of architectures as the documentation has it: a row for
-// all classes of an architecture of which the same is made, and those of which nothing is
-// by their reasons.
+// architecturesPage is the table of architectures as in the documentation: a row for all classes of
+// an architecture with the same answers, and classes without any directory grouped by their
+// reasons.
 func architecturesPage() string {
 	type group struct {
 		architecture string

@@ -20,10 +20,9 @@ const (
 	autofsFail  = 0x9361 // AUTOFS_IOC_FAIL
 )
 
-// TestAutomount mounts where an automounter waits, as systemd does for lines of fstab
-// with x-systemd.automount: nobody outside its process group passes there before it
-// says that the mount is ready, so a server with a session of its own would wait for
-// itself.
+// TestAutomount mounts at an automounter's mount point, as systemd does for lines of fstab with
+// x-systemd.automount. Until the automounter reports that the mount is ready, only its process
+// group may pass, so a server with a session of its own would wait for itself.
 func TestAutomount(t *testing.T) {
 	dir := mountDir(t)
 	below := openCovered(t, dir)

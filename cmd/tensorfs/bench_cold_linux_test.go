@@ -42,9 +42,9 @@ func diskModel(t testing.TB, parent string, d tensorfs.DType, mib int64) benchMo
 	return benchModel{path, path, st.Size()}
 }
 
-// BenchmarkCold reads models that are on a disk and not in the page cache, at two
-// settings of the disk's read-ahead in KiB: RA/VIEW/TYPE/HOW. GB are those of the
-// model's file, so a ratio says how much of the disk's speed is used.
+// BenchmarkCold reads models from a disk, not from the page cache, at two settings of the disk's
+// read-ahead in KiB: RA/VIEW/TYPE/HOW. It counts the bytes of the model's file, so a ratio is the
+// share of the disk's speed.
 func BenchmarkCold(b *testing.B) {
 	if os.Geteuid() != 0 {
 		fmt.Println("Note: only root can empty the page cache, so cold disks are not measured.")
@@ -67,7 +67,7 @@ func BenchmarkCold(b *testing.B) {
 		}
 		const catBF16, catQ4K, disk = "cat/BF16", "cat/Q4_K", "disk/BF16"
 		ofCat := 0.95
-		if kib == "128" { // of which cat gets far less than the disk gives
+		if kib == "128" { // at which cat gets far less than the disk's speed
 			ofCat = 1.5
 		}
 		row(catBF16, "", 0, func(t testing.TB) sample { emptyCache(t); return readFile(bf16, "read")(t) })

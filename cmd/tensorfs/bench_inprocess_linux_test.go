@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/metal"
 )
 
-// The first row of BenchmarkInProcess, which the others are compared with.
+// The first row of BenchmarkInProcess, to which its other rows are compared.
 const throughMount = "mount"
 
 // BenchmarkInProcess loads f16 of a BF16 model as an engine does: through a mount,

@@ -47,7 +47,7 @@ var (
 
 // sample is one measurement.
 type sample struct {
-	wall, cpu time.Duration // cpu is that of the reader and of the server
+	wall, cpu time.Duration // cpu is the reader's and the server's
 	bytes     int64
 	disk      int64 // bytes that were read from disks
 }
@@ -55,14 +55,14 @@ type sample struct {
 func (s sample) ms() float64    { return float64(s.wall.Nanoseconds()) / 1e6 }
 func (s sample) cpuMS() float64 { return float64(s.cpu.Nanoseconds()) / 1e6 }
 
-// perByte is the time of a byte, or of all where nothing says how many there were.
+// perByte is the time per byte, or in all if the number of bytes is unknown.
 func (s sample) perByte() float64 { return float64(s.wall) / float64(max(s.bytes, 1)) }
 
 // benchRows are the rows of a benchmark that were measured so far, by name.
 type benchRows map[string]sample
 
-// row measures a row and reports its time and how it compares with another row,
-// if that was measured. ratio is "of" or "x"; aim is 0 where there is none.
+// row measures a row and reports its time and its ratio to another row, if that was measured. ratio
+// is "of" or "x"; aim is 0 for no aim.
 func (r benchRows) row(b *testing.B, name string, measure func(testing.TB) sample, base, ratio string, aim float64, report func(*testing.B, sample)) {
 	b.Run(name, func(b *testing.B) {
 		var all []sample
@@ -176,7 +176,7 @@ func newBenchMount(t testing.TB, model string, flags ...string) *benchMount {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(out)
-	line, _ := in.ReadString('\n') // a server that failed says nothing
+	line, _ := in.ReadString('\n') // a server that failed prints nothing
 	go func() {
 		io.Copy(io.Discard, in)
 		m.cmd.Wait()
@@ -230,8 +230,8 @@ func (m *benchMount) read(t testing.TB, how, file string) sample {
 	return s
 }
 
-// benchReaders are the ways of reading a file. Each returns the bytes that it
-// read; n is for those that need a number.
+// benchReaders are the ways of reading a file. Each returns the bytes that it read; n is for
+// readers that need a number.
 var benchReaders = map[string]func(f *os.File, n int64) (int64, error){
 	"read":            func(f *os.File, _ int64) (int64, error) { return readLikeCat(f) },
 	"read-all":        readAll,
@@ -288,8 +288,8 @@ func readDirect(f *os.File) (int64, error) {
 	return readTo(f, buf)
 }
 
-// readDisk reads a file past the page cache, in pieces of 4 MiB of which four are on their
-// way: what the disk gives at most.
+// readDisk reads a file past the page cache, in chunks of 4 MiB, four of them at once: the disk's
+// full speed.
 func readDisk(f *os.File, _ int64) (int64, error) {
 	const piece, depth = 4 << 20, 4
 	st, err := f.Stat()
@@ -410,8 +410,7 @@ func readPagesOfAll(dir *os.File, _ int64) (int64, error) {
 	return readFiles(dir, 0, 1, 0, func(f *os.File) (int64, error) { return readPages(f, coldPages/coldTensors) })
 }
 
-// touchMemory makes the kernel give it n bytes, in huge pages where it can, and
-// gives them back.
+// touchMemory takes n bytes from the kernel, in huge pages if it can, and gives them back.
 func touchMemory(_ *os.File, n int64) (int64, error) {
 	m, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {

@@ -14,11 +14,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
-// BenchmarkMeasure describes and compares tensors, which is compared with reading
-// f16/ of the same ones to /dev/null, without a mount. GB are those of the tensors as
-// half. Equal models are compared by their stored bytes. A report, which reads all numbers
-// and quantises them twice, is compared with verify of the same model, and of a model whose
-// name is its digest.
+// BenchmarkMeasure describes and compares tensors. The time is compared with reading f16/ of the
+// same tensors to /dev/null, without a mount; GB count the tensors as half. Equal models are
+// compared by their stored bytes. A report, which reads all numbers and quantises them twice, is
+// compared with verify of the same model, and of a model whose name is its digest.
 func BenchmarkMeasure(b *testing.B) {
 	dir := benchPlace(b, *benchDir, "")
 	bf16, q8 := ggufModel(b, dir, tensorfs.BF16, *benchSize), ggufModel(b, dir, tensorfs.Q8_0, *benchSize)
@@ -59,7 +58,7 @@ func BenchmarkMeasure(b *testing.B) {
 	}
 }
 
-// byDigest is the same model under a name that says the SHA-256 of its file, as Ollama stores it.
+// byDigest is the same model under a name that contains the file's SHA-256, as Ollama stores it.
 func byDigest(t testing.TB, m benchModel) benchModel {
 	f, err := os.Open(m.path)
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testnfs"
 )
 
-// BenchmarkNFS reads whole tensors through an NFS server and a client of ours, 1 MiB at
-// a time, and the same ones through a new FUSE mount. The client has no page cache: it
-// drops what it reads. Client and server are one process here, and their time is that of
-// both.
+// BenchmarkNFS reads whole tensors through an NFS server and our own client, 1 MiB at a time, and
+// the same tensors through a new FUSE mount. The client has no page cache: it drops what it reads.
+// Client and server are one process here, and the time is the time of both.
 func BenchmarkNFS(b *testing.B) {
 	dir := benchPlace(b, *benchDir, "")
 	m := ggufModel(b, dir, tensorfs.BF16, *benchSize)

@@ -13,8 +13,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testweb"
 )
 
-// benchRoundTrip and benchRate are those of the network between the server and
-// this machine: the rate is a connection's.
+// benchRoundTrip and benchRate describe the network between the server and this machine: the rate
+// is one connection's.
 const (
 	benchRoundTrip = 20 * time.Millisecond
 	benchRate      = 30_000_000
@@ -116,7 +116,7 @@ func benchOpen(b *testing.B, rows benchRows) {
 	}
 }
 
-// download gets a file by one connection, with curl where there is one.
+// download gets a file by one connection, with curl if it is installed.
 func download(t testing.TB, address string) sample {
 	t.Helper()
 	if curl, err := exec.LookPath("curl"); err == nil {

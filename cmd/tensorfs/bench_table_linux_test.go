@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// benchTables returns what scripts/bench makes of the lines of benchmarks.
+// benchTables returns the tables that scripts/bench prints for the lines of benchmarks.
 func benchTables(t *testing.T, lines string) string {
 	t.Helper()
 	cmd := exec.Command("awk", "-f", "../../scripts/bench.awk")

@@ -164,8 +164,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// watchMemory reads files of a new mount again and again at the same time, total
-// bytes together, and reports what the server took.
+// watchMemory reads files of a new mount repeatedly and concurrently, total bytes together, and
+// reports the server's memory.
 func watchMemory(b *testing.B, m benchModel, files []string, total int64) {
 	mnt := newBenchMount(b, m.path)
 	defer mnt.unmount()

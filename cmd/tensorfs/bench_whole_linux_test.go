@@ -25,7 +25,7 @@ func llamaOf(mib int64) wholeShape {
 	return wholeShape{dim: 2048, ffn: 4096, vocab: 8192, heads: 16, kvHeads: 8, layers: max(1, (mib-64)/72)}
 }
 
-// tensors are those of such a model.
+// tensors are the tensors of such a model.
 func (s wholeShape) tensors() (list []testmodel.SafeTensor) {
 	add := func(name string, shape ...int64) {
 		list = append(list, testmodel.SafeTensor{Name: name + ".weight", DType: tensorfs.BF16, Shape: shape})
@@ -70,8 +70,8 @@ func (s wholeShape) write(dir string, list []testmodel.SafeTensor, config map[st
 		writeModel(filepath.Join(dir, "model.safetensors"), testmodel.Safetensors(list, nil), 0, 0))
 }
 
-// wholeModel returns a directory of Hugging Face with such a model, or that of MLX
-// with its matrices in affine 4 bits. It has no tokenizer.
+// wholeModel returns a Hugging Face directory with such a model, or an MLX directory with its
+// matrices in affine 4 bits. It has no tokenizer.
 func wholeModel(t testing.TB, parent string, mib int64, quantised bool) benchModel {
 	shape := llamaOf(mib)
 	list := shape.tensors()
@@ -147,11 +147,11 @@ func quantisedTensors(list []testmodel.SafeTensor) (out []testmodel.SafeTensor) 
 	return out
 }
 
-// BenchmarkWhole reads whole models: gguf/TYPE/CACHE/HOW is gguf/model.gguf of a
-// model in BF16, as TYPE; MLX-4-bit is that of a model that MLX quantised. It is
-// compared with all files of a view of the same model, one after the other, and
-// copying it with copying the model's own file. GB are those of the model as half,
-// so that a smaller type, which writes less, is not faster for that.
+// BenchmarkWhole reads whole models: gguf/TYPE/CACHE/HOW is gguf/model.gguf of a model in BF16, as
+// TYPE; MLX-4-bit belongs to a model that MLX quantised. The time is compared with reading all
+// files of a view of the same model, one after another; the time of a copy with copying the model's
+// own file. GB count the model as half, so that a smaller type, which writes less, does not look
+// faster for that.
 func BenchmarkWhole(b *testing.B) {
 	dir := benchPlace(b, *benchDir, "")
 	m, mlx := wholeModel(b, dir, *benchSize, false), wholeModel(b, dir, min(*benchSize, 256), true)
@@ -284,7 +284,7 @@ func readFiles(dir *os.File, n, parts, flags int, read func(*os.File) (int64, er
 	return total, nil
 }
 
-// A whole model of the benchmarks is one that a GGUF file is made of.
+// A whole model of the benchmarks can be converted to a GGUF file.
 func TestBenchWholeModels(t *testing.T) {
 	for _, quantised := range []bool{false, true} {
 		m := wholeModel(t, t.TempDir(), 1, quantised)

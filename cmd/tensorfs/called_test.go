@@ -13,8 +13,8 @@ const (
 	calledMLX  = "../../testdata/whole-gguf/mlx-llama3-4bit"
 )
 
-// TestCalled: Hugging Face's and GGUF's names of tensors work on models of every kind, alone, as
-// globs and after a view.
+// TestCalled: Hugging Face's and GGUF's names of tensors work on models of every kind, by
+// themselves, as globs and after a view.
 func TestCalled(t *testing.T) {
 	for _, model := range []string{calledGGUF, calledHF, calledMLX} {
 		_, q, _ := command("cat", "--force", model, "f16/layers.0.ffn.up.weight")
@@ -55,7 +55,7 @@ func TestCalled(t *testing.T) {
 	}
 }
 
-// TestSeveral describes several models; one that is broken does not hide the others.
+// TestSeveral describes several models; a broken one does not hide the rest.
 func TestSeveral(t *testing.T) {
 	code, text, problems := command("info", calledGGUF, "nosuch.gguf", calledHF)
 	if code != 1 || strings.Count(text, "architecture  llama\n") != 2 || strings.Count(problems, "\n") != 1 || !strings.Contains(problems, "nosuch.gguf") || !strings.Contains(text, "\n\nname ") {

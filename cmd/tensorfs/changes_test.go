@@ -71,7 +71,7 @@ func sameValue(a, b any) bool {
 	return reflect.DeepEqual(slices.Collect(x.Values()), slices.Collect(y.Values()))
 }
 
-// sameTensors compares all tensors, and where they stand in their files.
+// sameTensors compares all tensors, and their offsets in their files.
 func sameTensors(t *testing.T, name string, a, b *tensorfs.Model) {
 	t.Helper()
 	if len(a.Tensors) != len(b.Tensors) {
@@ -85,8 +85,8 @@ func sameTensors(t *testing.T, name string, a, b *tensorfs.Model) {
 	}
 }
 
-// TestSetTemplate changes the chat template in hf/ and mlx/ too; what the tree says of the source
-// stays.
+// TestSetTemplate changes the chat template in hf/ and mlx/ too; the tree's description of the
+// source stays.
 func TestSetTemplate(t *testing.T) {
 	template := filepath.Join(t.TempDir(), "t.jinja")
 	must(t, os.WriteFile(template, []byte("{{ other }}"), 0o666))

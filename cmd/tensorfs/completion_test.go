@@ -185,7 +185,7 @@ func TestCompletionMakesNothing(t *testing.T) {
 	}
 }
 
-// The scripts are cobra's; what is changed in that of bash has to be found there.
+// The scripts are cobra's; the change to the bash script has to find its place there.
 func TestCompletionScripts(t *testing.T) {
 	for shell := range shells {
 		code, script, stderr := command("completion", shell)

@@ -27,8 +27,8 @@ func leaves(c *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// TestSecretsOfAddresses gives every command addresses with passwords and keys, well and
-// wrongly, and looks for these in all that it says. A new command is tested as it is.
+// TestSecretsOfAddresses gives every command addresses with passwords and keys, in right and wrong
+// forms, and searches all output for these. A new command is tested without a change here.
 func TestSecretsOfAddresses(t *testing.T) {
 	apart(t)
 	t.Setenv(asProgram, "1")

@@ -103,8 +103,8 @@ func processesOf(t *testing.T, dir string) (pids []int) {
 	return pids
 }
 
-// workingOrNone waits until the processes at dir have settled, and checks that
-// there is a mount that works or none, and nobody without a mount. It unmounts.
+// workingOrNone waits until the processes at dir are quiet, and checks that there is either a
+// working mount or none, and no process without a mount. It unmounts.
 func workingOrNone(t *testing.T, dir string) (working bool) {
 	t.Helper()
 	testlimit.Wait(t, "settled server", func() bool {
@@ -185,8 +185,8 @@ func TestMountCommandIsKilled(t *testing.T) {
 	}
 }
 
-// A mount command that is stopped while its server starts ends that, waits for
-// it and says so.
+// A mount command that is stopped while its server starts ends the server, waits for it and reports
+// this.
 func TestMountCommandIsStopped(t *testing.T) {
 	dir := mountDir(t)
 	for range 100 {
@@ -280,7 +280,7 @@ exit 0`, "timeout", "pkill")
 	}
 }
 
-// A server that nobody waits for when it is ready unmounts.
+// A server unmounts if its command is gone when it is ready.
 func TestServerIsAbandoned(t *testing.T) {
 	dir := mountDir(t)
 	for range 5 {
@@ -305,7 +305,7 @@ func TestServerIsAbandoned(t *testing.T) {
 	}
 }
 
-// foreground starts mount -f and waits until it says that it is ready.
+// foreground starts mount -f and waits until it reports that it is ready.
 func foreground(t *testing.T, model, dir string, flags ...string) *exec.Cmd {
 	t.Helper()
 	c := program(t, append(append([]string{"mount", "-f"}, flags...), model, dir)...)

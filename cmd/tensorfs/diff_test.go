@@ -186,9 +186,9 @@ func TestDiffConfig(t *testing.T) {
 	}
 }
 
-// TestDiffRope compares models with the GGUF files that are made of them, which have
-// the scaling of rotary embeddings as tensors. Where the tensors are others, or both
-// allModels say the fields, the difference is shown.
+// TestDiffRope compares models with GGUF files made from them, which store the scaling of rotary
+// embeddings as tensors. If these tensors differ, or both models have the fields, the difference is
+// shown.
 func TestDiffRope(t *testing.T) {
 	convert := func(dir string) string {
 		code, out, stderr := command("cat", dir, "gguf/model.gguf")
@@ -239,7 +239,7 @@ func changeFile(t *testing.T, path string) {
 	}
 }
 
-// TestDiffChanged holds that a model which changes meanwhile is trouble, in one line.
+// TestDiffChanged holds that a model that changes during the comparison is an error of one line.
 func TestDiffChanged(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, path string){
 		"written to": changeFile,

@@ -59,7 +59,7 @@ func TestDirectNginx(t *testing.T) {
 	}
 }
 
-// sentDirectly asks for a file again and again, from several clients, and has it mapped meanwhile.
+// sentDirectly requests a file repeatedly, from several clients, while it is mapped.
 func sentDirectly(t *testing.T, url, path string) {
 	f, err := os.Open(path)
 	must(t, err)

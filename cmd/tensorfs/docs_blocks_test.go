@@ -43,12 +43,12 @@ func (b docBlock) notRun() string {
 	return why
 }
 
-// docLanguages are the languages of blocks. What is run is run by TestDocsRun, what
-// is not must say why, and what is shown has no commands in it.
+// docLanguages are the languages of blocks. TestDocsRun runs the blocks marked "run"; blocks that
+// are not run must give a reason; shown blocks contain no commands.
 var docLanguages = map[string]string{
-	"console": "run",                                                            // commands after "$ ", each with what it prints; ... stands for anything
+	"console": "run",                                                            // commands after "$ ", each with its output; ... matches anything
 	"sh":      "run",                                                            // commands that succeed and say nothing on standard error
-	"pycon":   "doctest",                                                        // what Python says, which scripts/test-python runs
+	"pycon":   "doctest",                                                        // a Python session, which scripts/test-python runs
 	"python":  "code", "c": "code", "cpp": "code", "go": "code", "objc": "code", // an example file, or not run
 	"text": "shown", "json": "shown", "ini": "shown", "yaml": "shown",
 }

@@ -54,13 +54,13 @@ const (
 // home is a home directory, in which commands are run.
 type home struct {
 	dir string
-	env []string // variables besides those of every home
+	env []string // variables in addition to every home's
 }
 
 // docHome makes one with the models that the pages name.
 func docHome(t *testing.T) home {
 	t.Helper()
-	// Its path is short, like that of a home directory: some output is cut to 80 columns.
+	// Its path is short, like a home directory's: some output is cut to 80 columns.
 	dir, err := os.MkdirTemp("/tmp", "ann")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -100,7 +100,7 @@ func docHome(t *testing.T) home {
 	return home{dir: dir}
 }
 
-// environ is that of somebody at a terminal, and the same on every machine.
+// environ is the environment of a user at a terminal, the same on every machine.
 func (h home) environ() []string {
 	return append([]string{
 		"PATH=" + h.dir + "/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=" + h.dir, "XDG_RUNTIME_DIR=" + h.dir + "/run",
@@ -171,8 +171,8 @@ func ownMounts(table string) string {
 	return strings.Join(own, "\n")
 }
 
-// matches reports whether output is what a page shows, where ... stands for anything,
-// and for any lines where it has a line of its own.
+// matches reports whether output matches a page's block, in which ... matches anything, and on a
+// line of its own any lines.
 func matches(got, shown string) bool {
 	// A block may end with the line before the next command, or with an empty one.
 	pattern := regexp.QuoteMeta(strings.Trim(shown, "\n"))

@@ -149,9 +149,9 @@ func sameInLoader(t *testing.T, what string, l *metal.Loader, files map[string][
 	}
 }
 
-// TestExportReplacedUnderALoader has an export be replaced by that of another model
-// while a loader has it open: it goes on with the files that it has open, and refuses
-// those that it would have to open now, rather than mix two models.
+// TestExportReplacedUnderALoader replaces an export by another model's while a loader has it open.
+// The loader continues with its open files, and refuses to open others instead of mixing two
+// models.
 func TestExportReplacedUnderALoader(t *testing.T) {
 	const model = ggufDir + "llama-xs.bf16.gguf"
 	other := filepath.Join(t.TempDir(), "other.gguf")

@@ -165,8 +165,8 @@ func exercise(dir, model string, seed uint64, ops int) error {
 	return nil
 }
 
-// readers are the operations. Each returns what it read from off on, nil where
-// it reads nothing.
+// readers are the operations. Each returns the bytes that it read from off on, nil if it reads
+// none.
 var readers = []struct {
 	name string
 	read func(x *exercised, off, n int64, rng *rand.Rand) ([]byte, error)
@@ -227,7 +227,7 @@ var readers = []struct {
 	{"O_DIRECT", func(x *exercised, off, n int64, _ *rand.Rand) ([]byte, error) {
 		direct := func() (*os.File, error) { return os.OpenFile(x.path, os.O_RDONLY|unix.O_DIRECT, 0) }
 		f, err := direct()
-		if errors.Is(err, unix.EINVAL) { // it is read through an image as long as somebody has it open
+		if errors.Is(err, unix.EINVAL) { // it is read through an image as long as it is open
 			x.f.Close()
 			x.f = nil
 			for range 50 { // a close is told to the server after it has returned

@@ -105,7 +105,7 @@ func TestExportSelects(t *testing.T) {
 		dir := t.TempDir()
 		code, out, stderr := command(append([]string{"export", q8, dir}, test.patterns...)...)
 		list := exported(t, dir)
-		if slices.Contains(test.patterns, "source/*") { // links alone are an error
+		if slices.Contains(test.patterns, "source/*") { // only links are an error
 			if code != 1 || len(list) > 0 || !strings.Contains(stderr, "links") {
 				t.Errorf("%q: exit code %d, %q, %q", test.patterns, code, list, stderr)
 			}
@@ -117,7 +117,7 @@ func TestExportSelects(t *testing.T) {
 	}
 }
 
-// TestExportFails holds exit codes and the one line that says why.
+// TestExportFails holds exit codes and the one line with the reason.
 func TestExportFails(t *testing.T) {
 	dir, mlx := t.TempDir(), "../../testdata/models-mlx/qwen3-mixed"
 	if code, _, stderr := command("export", q8, dir, "config.json"); code != 0 {
@@ -327,7 +327,7 @@ func TestExportIsModel(t *testing.T) {
 			t.Errorf("%s: gguf/: %s", patterns, out)
 		}
 	}
-	// One without a view is none, and the advice names what is one.
+	// A directory without a view is not an export, and the advice names one that is.
 	dir := filepath.Join(t.TempDir(), "export")
 	if code, _, stderr := command("export", q8, dir, "gguf"); code != 0 {
 		t.Fatal(stderr)
@@ -337,13 +337,13 @@ func TestExportIsModel(t *testing.T) {
 	}
 }
 
-// namesModel reports whether a file of the tree says where the model is.
+// namesModel reports whether a file of the tree contains the path of the model.
 func namesModel(path string) bool {
 	return path == "README" || path == "index.json" || strings.HasPrefix(path, tree.IndexDir+"/")
 }
 
-// TestExportOfExported: a directory that hf/ and mlx/ were exported to is a model as any other,
-// whose tensorfs.json is about what it was made of.
+// TestExportOfExported: a directory to which hf/ and mlx/ were exported is a model like any other,
+// and its tensorfs.json describes the source.
 func TestExportOfExported(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	succeeds(t, "export", "../../testdata/lora/plain-bf16-f32/base", first, "hf")

@@ -32,8 +32,8 @@ func unpackedModel(t *testing.T, name string) string {
 	return path
 }
 
-// LM Studio has the file two levels down, under a name that says its type, and the tower
-// beside it.
+// LM Studio has the file two levels down, under a name that contains its type, and the tower next
+// to it.
 func TestToLMStudio(t *testing.T) {
 	apart(t)
 	models := filepath.Join(os.Getenv("HOME"), ".lmstudio/models")

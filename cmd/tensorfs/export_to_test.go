@@ -106,7 +106,7 @@ func tidy(t *testing.T, dir string) {
 	}))
 }
 
-// A model in Ollama's store is what 'ollama create' of Ollama 0.17.4 made of the same GGUF
+// A model in Ollama's store equals what 'ollama create' of Ollama 0.17.4 made of the same GGUF
 // files, or of the same Ollama model.
 func TestToOllamaIsCreate(t *testing.T) {
 	text, err := os.ReadFile("../../testdata/ollama/created.tsv")
@@ -141,8 +141,7 @@ func TestToOllamaIsCreate(t *testing.T) {
 	}
 }
 
-// A name that is there is refused, in any case of its letters; with --force the model is
-// replaced where it is.
+// An existing name is refused, in any case of its letters; with --force the model is replaced.
 func TestToOllamaExists(t *testing.T) {
 	apart(t)
 	store := ollamaStoreOf(t, true)
@@ -156,7 +155,7 @@ func TestToOllamaExists(t *testing.T) {
 	if m.Layers[0].Digest != before.Files[0].Digest {
 		t.Errorf("%s", b)
 	}
-	// A blob with other bytes than its name says is no blob.
+	// A blob whose bytes do not match its name is not a blob.
 	must(t, os.WriteFile(before.Files[0].Path, []byte("other"), 0o644))
 	failsWith(t, 1, []string{"export", "--to-ollama", "again", q8}, before.Files[0].Path, "exists already, with other bytes")
 	if _, err := os.Stat(filepath.Join(store, "manifests/registry.ollama.ai/library/again")); !errors.Is(err, fs.ErrNotExist) {
@@ -218,7 +217,7 @@ func TestToOllamaFlags(t *testing.T) {
 	}
 }
 
-// TestToStoresUsage holds exit codes and the one line that says why.
+// TestToStoresUsage holds exit codes and the one line with the reason.
 func TestToStoresUsage(t *testing.T) {
 	apart(t)
 	ollamaStoreOf(t, false)
@@ -327,7 +326,7 @@ func TestToOllamaKilled(t *testing.T) {
 	m.Layers[0].blob(t, store)
 }
 
-// Commands at the same time write whole models: of one name one, of many names all.
+// Concurrent commands write complete models: with the same name one, with different names all.
 func TestToOllamaAtOnce(t *testing.T) {
 	apart(t)
 	store := ollamaStoreOf(t, false)

@@ -145,8 +145,7 @@ func newFaultModelIn(t *testing.T, dir, original string, flags ...string) *fault
 	return m
 }
 
-// look reads a part of x by one of readers, of which a lost page of a mapping
-// may be a fault.
+// look reads a part of x by one of the readers, for which a lost page of a mapping may be a fault.
 func look(x *exercised, how int, rng *rand.Rand) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -277,7 +276,7 @@ func TestFaultsImaged(t *testing.T) {
 	m := newFaultModel(t, largeModel(t))
 	x := m.files[0]
 	for _, y := range m.files {
-		if len(y.want) > len(x.want) && filepath.Base(filepath.Dir(y.path)) != "gguf" { // that is no copy
+		if len(y.want) > len(x.want) && filepath.Base(filepath.Dir(y.path)) != "gguf" { // not a copy
 			x = y
 		}
 	}
@@ -313,7 +312,7 @@ func TestFaultsOllama(t *testing.T) {
 		name   string
 		do     func(t *testing.T, path string)
 		want   answer
-		verify string // what verify says of it
+		verify string // verify's report about it
 	}{
 		{"truncated", func(t *testing.T, p string) { must(t, os.Truncate(p, stat(t, p).Size()-1)) }, fails, "bytes"},
 		{"extended", appendTo, fails, "bytes"},

@@ -55,8 +55,8 @@ func TestTokenizersEncode(t *testing.T) {
 	}
 }
 
-// readSafetensors reads a safetensors file with NumPy alone: through its header, by
-// mappings. It prints a line for each tensor, as the golden tables have them.
+// readSafetensors reads a safetensors file with only NumPy: through its header, by mappings. It
+// prints a line for each tensor, in the form of the golden tables.
 const readSafetensors = `
 import hashlib, json, sys, numpy as np
 path = sys.argv[1]

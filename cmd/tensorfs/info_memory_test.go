@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// memoryOf returns what info --json says of the memory, with these flags.
+// memoryOf returns the memory in info --json, with these flags.
 func memoryOf(t *testing.T, args ...string) map[string]any {
 	t.Helper()
 	code, out, errs := command(append([]string{"info", "--json"}, args...)...)
@@ -23,7 +23,8 @@ func memoryOf(t *testing.T, args ...string) map[string]any {
 	return info.Memory
 }
 
-// TestInfoMemory: the same is said of a model in each of its formats, and only where it is asked for.
+// TestInfoMemory: the memory is the same for a model in each of its formats, and printed only on
+// request.
 func TestInfoMemory(t *testing.T) {
 	const hf, file = testdata + "pairs/llama/hf", testdata + "pairs/llama/gguf/llama.gguf"
 	if m := memoryOf(t, file); m["total"] != nil || m["stored"] == nil {
@@ -71,7 +72,7 @@ func TestInfoMemory(t *testing.T) {
 	}
 }
 
-// TestInfoMemoryOfTypes: the table over types has what is said of each type alone.
+// TestInfoMemoryOfTypes: the table over types has the same numbers as each type by itself.
 func TestInfoMemoryOfTypes(t *testing.T) {
 	for _, model := range []string{testdata + "whole-gguf/llama3", testdata + "gguf/llama-xs.f16.gguf", testdata + "quantise/models/dense256.gguf"} {
 		_, out, errs := command("info", "--json", "--gguf-type", "all", "--context", "512", model)

@@ -319,7 +319,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestInfoNoTokenizer holds that info says that a model has no tokenizer.
+// TestInfoNoTokenizer holds that info reports a model without a tokenizer.
 func TestInfoNoTokenizer(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json"} {

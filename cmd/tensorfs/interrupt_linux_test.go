@@ -26,8 +26,8 @@ func vast(t *testing.T) string {
 	return path
 }
 
-// TestInterrupted holds that Ctrl-C ends cat, diff and stat with one line that says how
-// far they got, and what became of what they wrote.
+// TestInterrupted holds that Ctrl-C ends cat, diff and stat with one line about how far they got,
+// and what became of their output.
 func TestInterrupted(t *testing.T) {
 	needSignal(t, syscall.SIGINT)
 	t.Setenv(asProgram, "1")
@@ -79,8 +79,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestCatProgress holds that cat to a file has a bar on a terminal, nothing of which is
-// left when it ends, and that into a pipe it has none: who reads it may be there too.
+// TestCatProgress holds that cat to a file has a progress bar on a terminal, which is erased at the
+// end. Into a pipe it has none, because the pipe's reader may write to the same terminal.
 func TestCatProgress(t *testing.T) {
 	needSignal(t, syscall.SIGINT)
 	t.Setenv(asProgram, "1")
@@ -116,7 +116,7 @@ func TestCatProgress(t *testing.T) {
 	}
 }
 
-// TestFetchInterrupted holds that Ctrl-C ends fetch with a line that says how far it came, and that the same command
+// TestFetchInterrupted holds that Ctrl-C ends fetch with a line about how far it came, and that the same command
 // fetches only the rest.
 func TestFetchInterrupted(t *testing.T) {
 	needSignal(t, syscall.SIGINT)

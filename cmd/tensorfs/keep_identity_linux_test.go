@@ -14,12 +14,12 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// treeSum is a digest of all names and bytes of the tree of two models. Whoever changes what a model looks like
-// puts the new one here and raises treeVersion, once for each release: otherwise the next version of the program would go on with
-// mounts of which the kernel remembers other bytes.
+// treeSum is a digest of all names and bytes of the tree of two models. After a change of what a model looks like, put
+// the new digest here and raise treeVersion, once for each release: otherwise the next version of the program would
+// continue mounts for which the kernel remembers other bytes.
 const treeSum = "1eb711f7360f83fbf5c07574b34daad144d3563301af2dbfbc95dfb2b0cfd646"
 
-// ofThisFile is what index.json says of a file that another checkout has otherwise.
+// ofThisFile is a field of index.json that differs between checkouts.
 var ofThisFile = regexp.MustCompile(`"(inode|mtime_ns|ctime_ns)":[0-9]+`)
 
 func TestTreeVersion(t *testing.T) {

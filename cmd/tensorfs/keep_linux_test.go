@@ -200,8 +200,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// A server that is killed while it mounts, or whose mount is detached while no server is there, leaves nothing that
-// stops those that follow.
+// A server that is killed while it mounts, or whose mount is detached while it is gone, leaves nothing that stops
+// the next servers.
 func TestKilledWhileMounting(t *testing.T) {
 	dir := mountDir(t)
 	k := startKeeper(t, filepath.Join(t.TempDir(), "keep"))
@@ -228,7 +228,7 @@ func TestKilledWhileMounting(t *testing.T) {
 	must(t, server.Wait())
 }
 
-// stopReaders ends readers, none of which may have seen an error.
+// stopReaders ends readers, and holds that they have seen no error.
 func stopReaders(t *testing.T, all []*soakReader) (sum soaked) {
 	t.Helper()
 	for _, r := range all {
@@ -247,7 +247,7 @@ func stopReaders(t *testing.T, all []*soakReader) (sum soaked) {
 // keptPath is a file of all models of these tests that is larger than what the kernel reads ahead.
 const keptPath = "f32/output.weight"
 
-// openKept mounts a model with a keeper and opens a file of which nothing is in memory.
+// openKept mounts a model with a keeper and opens a file without a page in memory.
 func openKept(t *testing.T, k keeping, model, dir string) (server *exec.Cmd, f *os.File) {
 	t.Helper()
 	server = k.server(t, model, dir)
@@ -281,7 +281,7 @@ func shows(t *testing.T, dir, model string, flags ...string) {
 	}
 }
 
-// A mount is made anew where the model, or what is shown of it, became another one while no server was there.
+// A fresh mount is made if the model, or what is shown of it, changed while there was no server.
 func TestNotTakenOver(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -340,8 +340,8 @@ func TestNotTakenOver(t *testing.T) {
 	}
 }
 
-// A file that the kernel reads past the server, and that somebody still has open, can be opened again after a takeover, at once and
-// after it was closed; and so it stays whatever server follows.
+// A file in passthrough that is still open can be opened again after a takeover, immediately and after it was closed,
+// with any number of later servers.
 func TestTakenOverStored(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("NOT TESTED: the kernel reads files past root's servers alone")
@@ -372,7 +372,7 @@ func TestTakenOverStored(t *testing.T) {
 	all := []*os.File{open("at first")}
 	for i := range 4 {
 		killed(t, server)
-		if fsys := new(unix.Statfs_t); unix.Statfs(model, fsys) == nil && fsys.Type != unix.OVERLAYFS_SUPER_MAGIC { // of which no file is passed through
+		if fsys := new(unix.Statfs_t); unix.Statfs(model, fsys) == nil && fsys.Type != unix.OVERLAYFS_SUPER_MAGIC { // which has no passthrough
 			must(t, unix.Fadvise(int(all[0].Fd()), 0, 0, unix.FADV_DONTNEED))
 			reads("without a server", all[0], nil)
 		}
@@ -395,7 +395,7 @@ func TestTakenOverStored(t *testing.T) {
 	must(t, server.Wait())
 }
 
-// Where the model is gone, nobody waits for a server that will never come.
+// If the model is gone, readers do not wait for a server that will never come.
 func TestTakeoverWithoutModel(t *testing.T) {
 	dir := mountDir(t)
 	model := largeModel(t)

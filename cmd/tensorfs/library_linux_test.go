@@ -25,7 +25,7 @@ import (
 // halves are enough for a file that no read-ahead brings in at once.
 const halves = 4 << 20
 
-// replaceFile puts another file in the place of one.
+// replaceFile replaces a file by another file.
 func replaceFile(t *testing.T, path string, content []byte) {
 	t.Helper()
 	if err := errors.Join(os.WriteFile(path+".new", content, 0o666), os.Rename(path+".new", path)); err != nil {
@@ -49,8 +49,8 @@ func closed(t *testing.T, dir string) {
 	testlimit.Wait(t, "closing of idle models", func() bool { return len(openModels(t, dir)) == 0 })
 }
 
-// letGo waits until a server has closed its models, and keeps no file of theirs: the
-// status says closed before the last descriptor is.
+// letGo waits until a server has closed its models and their files: the status reports them as
+// closed before the last descriptor is.
 func letGo(t *testing.T, dir string, pid int, folder string) {
 	t.Helper()
 	closed(t, dir)
@@ -82,7 +82,7 @@ func kept(t *testing.T, pid int, folder string) (files []string) {
 	return files
 }
 
-// TestLibrary300 (row 25) is a library of 300 models, of which one is broken and one a FIFO.
+// TestLibrary300 (row 25) is a library of 300 models, one of them broken and one a FIFO.
 func TestLibrary300(t *testing.T) {
 	folder := t.TempDir()
 	small, err := os.ReadFile(ggufDir + "align8.gguf")
@@ -277,8 +277,8 @@ func TestLibraryRemovedStays(t *testing.T) {
 	}
 }
 
-// TestLibraryMapped holds that a mapping outlives the closing of its model, and so do
-// files that the kernel reads by itself.
+// TestLibraryMapped holds that a mapping, and a file in passthrough, outlive the closing of their
+// model.
 func TestLibraryMapped(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--no-passthrough"}} {
 		t.Run(strings.Join(append([]string{"mapped"}, flags...), " "), func(t *testing.T) {
@@ -421,8 +421,8 @@ func peakOf(t *testing.T, pid int) int {
 	return n
 }
 
-// TestLibraryOfHugeNumbers has a model in a library whose config.json names a length
-// of 10^9. Looking into it says why it has no gguf/, and the others go on.
+// TestLibraryOfHugeNumbers has a model in a library whose config.json has a length of 10^9. Its
+// tensorfs.json gives the reason for no gguf/, and the other models work.
 func TestLibraryOfHugeNumbers(t *testing.T) {
 	folder := t.TempDir()
 	must(t, os.CopyFS(filepath.Join(folder, "evil"), os.DirFS(testdata+"whole-gguf/llama3")))

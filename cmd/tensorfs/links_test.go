@@ -66,8 +66,8 @@ func TestMountRefusesLinks(t *testing.T) {
 	}
 }
 
-// TestOthersFollowLinks looks at such a model by the commands that show nobody
-// more than he may read; verify says what a mount by root would refuse.
+// TestOthersFollowLinks opens such a model with the commands that show users only what they may
+// read; verify reports what a mount by root would refuse.
 func TestOthersFollowLinks(t *testing.T) {
 	leaving, cached := linkedModel(t)
 	for _, args := range [][]string{{"info"}, {"ls"}, {"cat", "config.json"}, {"verify"}, {"verify", "--follow-links"}} {

@@ -50,7 +50,7 @@ ollama:tiny:feb            ollama  qwen3moe       45120  affine 4-bit   34.0 KiB
 		r.Format != "ollama" || r.Architecture != "llama" || *r.Parameters != 45248 || r.Quant != "F16" || r.Error != "" {
 		t.Errorf("%+v", r)
 	}
-	for _, r := range rows { // what is listed is what info says
+	for _, r := range rows { // the list agrees with info
 		var info struct { // a modelInfo, as others read it
 			Format, Architecture, Quant string
 			Parameters, Bytes           int64
@@ -134,7 +134,7 @@ func TestFolderWithOneAtTop(t *testing.T) {
 	}
 }
 
-// TestListNothing holds what is said where there are no models.
+// TestListNothing holds the output without models.
 func TestListNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("OLLAMA_MODELS", filepath.Join(dir, "none"))

@@ -75,10 +75,9 @@ const (
 	goldenModels = "../../testdata/architectures/"
 )
 
-// llamaRefuses are golden models that this llama.cpp does not run at all: its client
-// refuses those with a decoder beside an encoder, it wants other sizes of shared experts
-// than the converter's key says in the next, as small as that is, and it crashes in the
-// others.
+// llamaRefuses are golden models that this llama.cpp does not run: its client refuses models with a
+// decoder and an encoder; it expects other sizes of shared experts than the converter's key gives
+// for so small a model; and it crashes in the rest.
 var llamaRefuses = []string{"mt5", "t5", "t5-lm-head", "umt5", "umt5-model", "ernie4.5-moe", "deepseek32", "deepseek32-mtp", "gemma3n"}
 
 // TestLlamaLoadsModels holds that llama.cpp loads every golden model through a

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A FIFO that nobody reads is refused at once, one that is not read on does not
-// stop those who read the mount.
+// A FIFO without a reader is refused immediately, and one whose reader stops reading does not block
+// readers of the mount.
 func TestLogFIFO(t *testing.T) {
 	dir, fifo := mountDir(t), filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
@@ -36,7 +36,7 @@ func TestLogFIFO(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(reader)
-	mountAt(t, dir, q8, "--log", fifo, "--debug") // says more than the FIFO and the backlog hold
+	mountAt(t, dir, q8, "--log", fifo, "--debug") // logs more than the FIFO and the backlog hold
 	asked := make(chan error, 1)
 	go func() {
 		b := make([]byte, 64)
@@ -75,8 +75,8 @@ func TestLogFIFO(t *testing.T) {
 	ended(t, pid)
 }
 
-// Without a log the last messages are in status, and a change of the model is
-// noticed although nobody reads, or reads what the kernel has in memory.
+// Without a log the last messages are in status, and a change of the model is noticed even without
+// reads, or with reads that the kernel answers from memory.
 func TestStatusOfChangedModel(t *testing.T) {
 	for name, change := range map[string]func(string) error{
 		"truncated": func(path string) error { return os.Truncate(path, 4096) },
@@ -104,7 +104,7 @@ func TestStatusOfChangedModel(t *testing.T) {
 			if err := change(model); err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // asking again says it again and logs it once
+			for range 2 { // each call reports it, and it is logged once
 				st := statusOf(t, dir)
 				if st.State != "changed" || st.Healthy || st.PID == 0 || len(st.Changed) != 1 || st.Changed[0] != model {
 					t.Errorf("after: %+v", st)

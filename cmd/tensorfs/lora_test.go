@@ -101,8 +101,8 @@ func TestLoRAOrder(t *testing.T) {
 	}
 }
 
-// One adapter in two formats, on a base in two layouts, gives the same numbers, and with the
-// scale 0 every file of gguf/ and hf/ is that of the base.
+// One adapter in two formats, on a base in two layouts, gives the same numbers, and with the scale
+// 0 every file of gguf/ and hf/ equals the base's.
 func TestLoRALayouts(t *testing.T) {
 	base := loraCase + "base"
 	file := fileIn(t, "model.gguf", base, "gguf/model.gguf")
@@ -134,8 +134,8 @@ func TestLoRALayouts(t *testing.T) {
 	}
 }
 
-// A base that is quantised has its own types again where these can be made, and the numbers
-// are those of the base and the change.
+// A quantised base keeps its types if these can be made, and the numbers are the base's plus the
+// change.
 func TestLoRAQuantised(t *testing.T) {
 	const lora = "--lora=" + loraCase + "adapter0"
 	base := loraCase + "base"

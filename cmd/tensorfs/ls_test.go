@@ -39,8 +39,8 @@ func TestMayMatchBelow(t *testing.T) {
 	}
 }
 
-// TestListDirectories holds that a directory is listed with all that is in it, and a
-// tensor by its name alone.
+// TestListDirectories holds that a directory is listed with its content, and a tensor only by its
+// name.
 func TestListDirectories(t *testing.T) {
 	lines := func(args ...string) []string {
 		code, out, stderr := command(append([]string{"ls"}, args...)...)

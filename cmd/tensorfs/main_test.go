@@ -94,7 +94,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	server.StartAgain = nil
-	// No test asks a machine of others. Those with servers of their own allow it.
+	// No test sends a request to another machine. Tests with their own servers allow it.
 	if err := os.Setenv("TENSORFS_OFFLINE", "1"); err != nil {
 		panic(err)
 	}

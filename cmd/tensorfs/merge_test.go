@@ -141,7 +141,7 @@ func TestMergeVerified(t *testing.T) {
 	}
 }
 
-// Tensors of a merge are completed as those of any model.
+// Tensors of a merge are completed like any model's.
 func TestMergeCompleted(t *testing.T) {
 	dir := copied(t, loraCase)
 	recipe := filepath.Join(dir, "recipe.yml")

@@ -89,7 +89,7 @@ func TestMirrorHub(t *testing.T) {
 		check(name)
 		succeeds(t, "fetch", name)
 	}
-	// The other small files, which nobody read so far.
+	// The remaining small files, which have not been read yet.
 	if n, asked := dataRequests(h); n != 2 || strings.Contains(asked, "config.json") {
 		t.Errorf("other nodes made %d requests for data:\n%s", n, asked)
 	}
@@ -99,7 +99,7 @@ func TestMirrorHub(t *testing.T) {
 	if more := strings.TrimPrefix(loggedData(t, m), first); strings.Contains(more, " MISS ") || !strings.Contains(more, " HIT ") {
 		t.Errorf("of other nodes the log says\n%s", more)
 	}
-	// A Hub that is away stops nobody who reads what was read.
+	// If the Hub cannot be reached, files that were read before can still be read.
 	h.Break(func(w http.ResponseWriter, _ *http.Request, _ bool) bool {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
@@ -108,7 +108,7 @@ func TestMirrorHub(t *testing.T) {
 	check("hf:org/m@" + commit)
 }
 
-// loggedData is what the log says of the model's data: docs/mirrors.md shows it.
+// loggedData is the log about the model's data: docs/mirrors.md shows it.
 func loggedData(t *testing.T, m *testmirror.Mirror) string {
 	t.Helper()
 	b, err := os.ReadFile(m.Log)
@@ -124,8 +124,8 @@ func loggedData(t *testing.T, m *testmirror.Mirror) string {
 	return lines.String()
 }
 
-// A token opens what the Hub says that it may read, and what was answered to it helps
-// nobody else; storage never sees it, and the disk does not keep it.
+// A token opens only the models that the Hub allows it to read, and answers to it are not reused
+// for other users; storage never sees the token, and it is not kept on disk.
 func TestMirrorTokens(t *testing.T) {
 	const each = 3 << 20
 	for _, kind := range []string{"private", "gated"} {
@@ -178,8 +178,8 @@ func TestMirrorTokens(t *testing.T) {
 	}
 }
 
-// What the Hub answered counts for longer while it is away, and not when it says
-// something else: a token that is withdrawn opens nothing for long.
+// An answer of the Hub is valid for longer while the Hub cannot be reached, but not if it answers
+// differently: a withdrawn token soon opens nothing.
 func TestMirrorLater(t *testing.T) {
 	const each = 1 << 20
 	h, _, file := mirrored(t, 1, each)
@@ -250,9 +250,9 @@ func mirrorKeeps(t *testing.T, m *testmirror.Mirror, token string) {
 	}
 }
 
-// confusedPaths has the Hub have a file whose address nginx shortens to that of another
-// repository's. The returned function asks for it, with a cookie, and holds that it is
-// answered as the Hub answers, which is told of no cookie.
+// confusedPaths gives the Hub a file whose address nginx shortens to the address of another
+// repository. The returned function requests it, with a cookie, and holds that the answer is the
+// Hub's, and that the Hub sees no cookie.
 func confusedPaths(t *testing.T, h *testhub.Hub, commit string) func(mirror string, secret []byte) {
 	const path = "../../../../org/m/resolve/"
 	mine := h.Commit("me/mine", map[string][]byte{path + commit + "/model.safetensors": []byte("what everybody may read")})

@@ -143,7 +143,7 @@ func replay(mirror string, list []asked, width int) (first, all time.Duration, e
 		}
 		return nil
 	}
-	// What is small comes one after the other, as every answer says what is asked next.
+	// Small files come one after another, because every answer determines the next request.
 	large := slices.IndexFunc(list, func(a asked) bool { return a.data })
 	for _, a := range list[:large] {
 		if err := ask(a); err != nil {

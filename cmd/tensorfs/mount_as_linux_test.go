@@ -40,8 +40,8 @@ func allLibraries(t *testing.T) (folder string) {
 	return folder
 }
 
-// aboutModels is what tensorfs.json says of models: "" or the reason, by where they are, or how
-// they are called.
+// aboutModels returns the reasons in tensorfs.json, "" if there is none, by the models' paths or
+// names.
 func aboutModels(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(dir + "/tensorfs.json")
@@ -64,8 +64,9 @@ func aboutModels(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestMountAsGGUF mounts several libraries as one flat folder: listing it opens nothing, asking for
-// the size of a file that is made opens its model once, and one that cannot be opened fails alone.
+// TestMountAsGGUF mounts several libraries as one flat folder. Listing it opens nothing; asking for
+// the size of a file that must be converted opens its model once; a model that cannot be opened
+// fails without affecting others.
 func TestMountAsGGUF(t *testing.T) {
 	needFUSE(t)
 	folder := allLibraries(t)
@@ -134,7 +135,8 @@ func TestMountAsGGUF(t *testing.T) {
 	})
 }
 
-// TestMountAsWithout holds that a store which is not there is empty where others are named, and an error alone.
+// TestMountAsWithout holds that a missing store is empty if other stores are named, and an error if it is the
+// only one.
 func TestMountAsWithout(t *testing.T) {
 	needFUSE(t)
 	folder := allLibraries(t)
@@ -190,7 +192,7 @@ func TestMountAs(t *testing.T) {
 		if code != 0 {
 			t.Fatal(problems)
 		}
-		st, serr := os.Stat(dir + "/x.gguf") // before anybody opens it
+		st, serr := os.Stat(dir + "/x.gguf") // before it is opened
 		got, err := os.ReadFile(dir + "/x.gguf")
 		if code, _, problems := command("umount", dir); code != 0 {
 			t.Error(problems)

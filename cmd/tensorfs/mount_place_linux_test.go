@@ -46,7 +46,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A directory of the session that somebody else could change is no place for a mount.
+// A directory of the session that another user could change is not used for a mount.
 func TestPlaceOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -81,7 +81,7 @@ func TestPlaceOfOthers(t *testing.T) {
 	}
 }
 
-// TestMountOfMerge holds that the mount of a merge is called after its recipe.
+// TestMountOfMerge holds that the mount of a merge is named after its recipe.
 func TestMountOfMerge(t *testing.T) {
 	needFUSE(t)
 	dir := t.TempDir()

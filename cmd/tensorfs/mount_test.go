@@ -47,7 +47,7 @@ func mountAt(t *testing.T, dir, model string, flags ...string) {
 	}
 }
 
-// statusOf returns what tensorfs status says of a mount, nil without one.
+// statusOf returns the status of a mount, nil without one.
 func statusOf(t *testing.T, dir string) *mountStatus {
 	t.Helper()
 	_, out, _ := command("status", "--json")
@@ -321,8 +321,7 @@ func TestKilledServer(t *testing.T) {
 	}
 }
 
-// A shard that is truncated under the mount gives EIO; the others, listings and
-// metadata stay.
+// A shard that is truncated under the mount gives EIO; other shards, listings and metadata stay.
 func TestTruncatedShard(t *testing.T) {
 	models := t.TempDir()
 	for i := 1; i <= 3; i++ {

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// ordinaryUser runs a shell script in which $dir/tensorfs and $dir/model.gguf (q8) are
-// for everybody, $dir/home is an ordinary user's, and "as" runs a command as him. It
-// runs in a mount namespace of its own, where /dev/fuse has the mode that it has
-// elsewhere. It returns what the script says.
+// ordinaryUser runs a shell script in which $dir/tensorfs and $dir/model.gguf (q8) can be read by
+// every user, $dir/home belongs to an ordinary user, and "as" runs a command as this user. It runs
+// in a mount namespace of its own, in which /dev/fuse has its usual mode. It returns the script's
+// output.
 func ordinaryUser(t *testing.T, script string, tools ...string) (dir, out string) {
 	t.Helper()
 	needFUSE(t)

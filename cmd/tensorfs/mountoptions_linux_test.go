@@ -32,7 +32,7 @@ func isThere(path string) bool {
 	return err == nil
 }
 
-// A mount point that mount made goes with the mount, whoever unmounts it.
+// A mount point that mount made is removed with the mount, however it is unmounted.
 func TestMountMakesDirectory(t *testing.T) {
 	umount := func(t *testing.T, dir string) {
 		if code, _, stderr := command("umount", dir); code != 0 || stderr != "" {
@@ -297,7 +297,7 @@ func TestNotifyReady(t *testing.T) {
 	unmounted(t, p, dir)
 }
 
-// The table for people fits in a terminal, and says what is wrong.
+// The table for people fits in a terminal, and shows what is wrong.
 func TestStatusText(t *testing.T) {
 	model := copyOf(t, q8)
 	dir := mounted(t, model)
@@ -333,7 +333,7 @@ func TestStatusText(t *testing.T) {
 			t.Errorf("%v: %s, want %s", ago, got, want)
 		}
 	}
-	// The contract of --json, whoever else reads it.
+	// The contract of --json, for other programs.
 	_, text, _ := command("status", "--json")
 	var list []map[string]any
 	if err := json.Unmarshal([]byte(text), &list); err != nil {

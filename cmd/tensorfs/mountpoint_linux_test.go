@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names that are taken for something else by one who splits the mount table at
-// every blank that Unicode knows, or prints what they hold.
+// Names that a program misreads if it splits the mount table at every blank of Unicode, or prints
+// names unchanged.
 func TestOddMountpoints(t *testing.T) {
 	needFUSE(t)
 	parent := t.TempDir()
@@ -131,7 +131,7 @@ func foregroundFails(t *testing.T, args ...string) (code int, stdout, stderr str
 	c := program(t, args...)
 	var out, err bytes.Buffer
 	c.Stdout, c.Stderr = &out, &err
-	_ = c.Run() // its exit code says it
+	_ = c.Run() // its exit code tells
 	return c.ProcessState.ExitCode(), out.String(), err.String()
 }
 

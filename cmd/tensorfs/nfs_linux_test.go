@@ -120,8 +120,8 @@ func TestServeKilled(t *testing.T) {
 	}
 }
 
-// systemMount is a program that stands for mount(8) where the kernel has no NFS: it
-// mounts an empty directory with the same source. The test is the client.
+// systemMount is a program that replaces mount(8) if the kernel has no NFS: it mounts an empty
+// directory with the same source. The test is the client.
 const systemMount = `#!/bin/sh
 [ "$#" = 6 ] && [ "$1 $2 $3" = "-t nfs -o" ] || { echo "mount: bad arguments: $*" >&2; exit 1; }
 exec %s -t tmpfs -o ro "$5" "$6"
@@ -136,7 +136,7 @@ func mountsNFS(t *testing.T) {
 	t.Cleanup(func() { delete(server.NFSClients, "linux") })
 }
 
-// withMount puts a program in the place of mount(8), and returns where states are.
+// withMount replaces mount(8) by a program, and returns the directory of states.
 func withMount(t *testing.T, script string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -167,7 +167,7 @@ func needMounts(t *testing.T) {
 	must(t, unix.Unmount(dir, 0))
 }
 
-// mountedNFS mounts a model over what stands for NFS, at a directory that is made.
+// mountedNFS mounts a model over the replaced mount(8), at a new directory.
 func mountedNFS(t *testing.T, dir string, flags ...string) *nfsstate.State {
 	t.Helper()
 	t.Cleanup(func() { mounts.Unmount(dir, true) })
@@ -251,7 +251,7 @@ func TestNFSMount(t *testing.T) {
 	if _, err := other.Mount("/" + s.Token); err == nil {
 		t.Error("a second client may mount with the path that everybody sees")
 	}
-	// Anybody may say that it is unmounted.
+	// Every user may report that it is unmounted.
 	must(t, other.Unmount("/"+s.Token))
 	if st := statusOf(t, dir); st == nil || !st.Healthy {
 		t.Errorf("%+v", st)
@@ -347,8 +347,8 @@ func TestNFSForeground(t *testing.T) {
 	noStates(t, states)
 }
 
-// A mount whose server was killed goes on with another one, for those who have files
-// open, if the tree is the same. Otherwise it is mounted anew.
+// A mount whose server was killed continues with another server, also for open files, if the tree
+// is the same. Otherwise it is mounted again.
 func TestNFSResume(t *testing.T) {
 	withMount(t, systemMount)
 	dir := t.TempDir()
@@ -388,7 +388,7 @@ func TestNFSResume(t *testing.T) {
 	}
 }
 
-// A mount that fails says why in a line, and leaves nothing.
+// A mount that fails gives the reason in a line, and leaves nothing.
 func TestNFSMountFails(t *testing.T) {
 	for name, test := range map[string]struct{ script, want string }{
 		"no kernel": {"#!/bin/sh\necho \"mount: unknown filesystem type 'nfs'.\" >&2\necho '  dmesg(1) has more' >&2\nexit 32\n", "mount: unknown filesystem type 'nfs'."},

@@ -21,8 +21,8 @@ import (
 // known here.
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 
-// deafen has the kernel kill this process, and those that it starts, when they call
-// socket(2) for the Internet.
+// deafen makes the kernel kill this process and its children when they call socket(2) for the
+// Internet.
 func deafen() error {
 	const (
 		number = 0 // offsets in struct seccomp_data
@@ -62,8 +62,8 @@ func deafMain() {
 	main()
 }
 
-// Commands on what is on this machine open no socket and make no cache, and neither
-// do those that are offline; others would be found out.
+// Commands on local files open no socket and make no cache, and neither do commands with --offline;
+// others would be killed.
 func TestNoSocket(t *testing.T) {
 	if auditArch == 0 {
 		t.Skipf("NOT TESTED: the system calls of %s are not known here", runtime.GOARCH)

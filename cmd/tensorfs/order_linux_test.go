@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
-// layered is a model of so many layers, the tensors of which are 1, or value in layer 7.
+// layered is a model with a number of layers whose tensors are 1, or value in layer 7.
 func layered(t *testing.T, layers int, value float64) string {
 	t.Helper()
 	tensors := map[string][]float64{}

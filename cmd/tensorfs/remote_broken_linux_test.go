@@ -57,8 +57,8 @@ func TestRemoteBroken(t *testing.T) {
 	}
 }
 
-// Row 12: a server that says nothing stops who waits for it and nobody else, and a
-// signal ends the wait, although the kernel waits for what it reads ahead.
+// Row 12: a server that does not answer stops only its own readers, and a signal ends the wait,
+// although the kernel waits for its read-ahead.
 func TestRemoteSilent(t *testing.T) {
 	apart(t)
 	const size = 64 << 20

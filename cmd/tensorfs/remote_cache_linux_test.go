@@ -30,7 +30,7 @@ func onDisk(t *testing.T, dir string) (n int64) {
 				n += st.Sys().(*syscall.Stat_t).Blocks * 512
 			}
 		}
-		if errors.Is(err, fs.ErrNotExist) { // it was pruned meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // it was pruned during the walk
 			return nil
 		}
 		return err
@@ -122,8 +122,7 @@ func TestRemoteCacheBudget(t *testing.T) {
 	}
 }
 
-// Row 24: a mount whose cache has no room on its disk reads all the same, and says so
-// in one line.
+// Row 24: a mount whose cache has no room on its disk still reads, and one line reports this.
 func TestRemoteCacheDiskFull(t *testing.T) {
 	apart(t)
 	disk := t.TempDir()
@@ -157,7 +156,7 @@ func TestRemoteCacheDiskFull(t *testing.T) {
 		}
 	}
 	var text []byte
-	testlimit.Wait(t, "log", func() bool { // it is written by somebody else
+	testlimit.Wait(t, "log", func() bool { // the server writes it
 		text, _ = os.ReadFile(logged)
 		return len(text) > 0
 	})

@@ -84,8 +84,8 @@ func TestSmallVerifiedFirst(t *testing.T) {
 	}
 }
 
-// A large file is verified before a command says that it gave out all of it, however
-// small the cache; what is not verified is said.
+// A large file is verified before a command reports success, even with a small cache; unverified
+// bytes are reported.
 func TestVerifiedBeforeSuccess(t *testing.T) {
 	good, _, _ := twoModels(t, 3, 3<<10)
 	wrong := slices.Clone(good)
@@ -95,7 +95,7 @@ func TestVerifiedBeforeSuccess(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		args  []string
-		wrong string // said of the wrong bytes; "" where they cannot be told
+		wrong string // the message about the wrong bytes; "" if they cannot be noticed
 		right string // at the end of what is printed of right ones
 	}{
 		{"a tensor", []string{"cat", "hf:acme/m", "raw/layers.2.ffn.up.weight"}, "", string(good[len(good)-8:])},
@@ -160,8 +160,8 @@ func TestVerifiedBeforeSuccess(t *testing.T) {
 	}
 }
 
-// A mismatch that is noticed while a model is mounted is in its log and its status,
-// although nobody reads it any more.
+// A mismatch that is noticed while a model is mounted is in its log and its status, also after the
+// last read.
 func TestMismatchMounted(t *testing.T) {
 	apart(t)
 	good, _, _ := twoModels(t, 3, 3<<10)
@@ -188,7 +188,7 @@ func TestMismatchMounted(t *testing.T) {
 	}
 }
 
-// fetch fails where what it brought is not on the disk, and says why.
+// fetch fails with a reason if the fetched bytes are not on the disk.
 func TestFetchKept(t *testing.T) {
 	apart(t)
 	good, _, _ := twoModels(t, 3, 3<<10)

@@ -189,7 +189,7 @@ func TestRemoteDeadline(t *testing.T) {
 	}
 }
 
-// dripping sends a byte at a time until nobody wants more, of the part of a file.
+// dripping sends a part of a file, one byte at a time, until the connection is closed.
 func dripping(w http.ResponseWriter, r *http.Request, file madeFile) bool {
 	testweb.Part(w, r, file.size)
 	return drip(w, r)

@@ -116,7 +116,7 @@ func TestFetchHuggingFace(t *testing.T) {
 	if out := succeeds(t, "fetch", "hf:acme/more"); strings.Contains(out, "Hugging Face") {
 		t.Error(out)
 	}
-	// Where nobody may write the model is in the cache of tensorfs alone.
+	// If the Hub's cache cannot be written, the model is only in tensorfs's cache.
 	h.Commit("acme/closed", files)
 	if err := os.WriteFile(filepath.Join(hub, ".locks/models--acme--closed"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -168,8 +168,8 @@ func TestRemoteRandom(t *testing.T) {
 	}
 }
 
-// Row 13: a mount keeps what came before the file changed, fails for the rest, and
-// says so once.
+// Row 13: after a change of the file a mount keeps the bytes that came before, fails for the rest,
+// and reports it once.
 func TestRemoteChanges(t *testing.T) {
 	for _, careless := range []bool{false, true} {
 		t.Run(fmt.Sprintf("careless %t", careless), func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestRemoteChanges(t *testing.T) {
 				t.Errorf("status %+v", st)
 			}
 			var text []byte
-			testlimit.Wait(t, "log", func() bool { // it is written by somebody else
+			testlimit.Wait(t, "log", func() bool { // the server writes it
 				text, _ = os.ReadFile(logged)
 				return len(text) > 0
 			})
@@ -301,7 +301,7 @@ func TestRemoteMountOptions(t *testing.T) {
 	}
 }
 
-// Row 26: what is secret is nowhere but where it is for.
+// Row 26: secrets are only where they are needed.
 func TestRemoteSecrets(t *testing.T) {
 	dir := apart(t)
 	const secret = "tiger"

@@ -81,7 +81,7 @@ var protocolNames = []struct {
 	{"s3", false, func(string) string { return "s3://models/m.gguf" }},
 }
 
-// from makes the environment that of a server, and returns the name of its model.
+// from sets the environment for a server, and returns the name of its model.
 func (s *stating) from(t *testing.T, model func(host string) string) string {
 	name := model(strings.TrimPrefix(s.URL, "http://"))
 	endpoint := s.URL
@@ -94,8 +94,8 @@ func (s *stating) from(t *testing.T, model func(host string) string) string {
 	return name
 }
 
-// twoModels returns the files of two models of the same size, of which one says that
-// it is Good, and where in both the bytes of tensor i are.
+// twoModels returns the files of two models of the same size, one named Good, and the offset of
+// tensor i in both.
 func twoModels(t testing.TB, tensors, rows int64) (good, evil []byte, tensor func(i int64) (from, to int64)) {
 	t.Helper()
 	const columns = 1024
@@ -141,10 +141,10 @@ func TestNamesOpenAgain(t *testing.T) {
 	}
 }
 
-// TestServersApart has two servers that state one digest, of which one sends other
-// bytes, in each ordered pair of protocols, before a model of the other is opened and
-// while it is mounted. No byte of the wrong one is read, neither of the header nor of
-// the tensors; once all of the right ones are here they serve for both.
+// TestServersApart has two servers that state one digest, one of which sends wrong bytes, in each
+// ordered pair of protocols, before a model of the other server is opened and while it is mounted.
+// No byte of the wrong server is read, neither header nor tensors; once all right bytes are local
+// they serve for both.
 func TestServersApart(t *testing.T) {
 	good, evil, tensor := twoModels(t, 3, 3<<10) // more than what is verified first
 	digest := digestOfBytes(good)

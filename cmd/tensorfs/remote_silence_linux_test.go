@@ -30,8 +30,8 @@ func smallHub(t *testing.T) (*testhub.Hub, []byte) {
 	return h, b
 }
 
-// What was fetched opens when the Hub is out of reach, and info, status, the mount's
-// README and the log say so. When the Hub says that the model is gone, it is gone.
+// Fetched models open while the Hub cannot be reached, and info, status, the mount's README and the
+// log report this. If the Hub answers that the model is gone, it is gone.
 func TestFetchedOpensInSilence(t *testing.T) {
 	apart(t)
 	needFUSE(t)
@@ -84,8 +84,8 @@ func TestFetchedOpensInSilence(t *testing.T) {
 	failsWith(t, 1, []string{"info", "hf:acme/tiny"}, "hf:acme/tiny: by the Hub's answer there is no such model, or you may not see it")
 }
 
-// An error of a name for which nobody answers has the name that was typed, what is here
-// of it, and how to ask nobody; not the address that was asked.
+// If no server answers, the error has the name as typed, what is local of it, and how to stay
+// offline, but not the requested address.
 func TestSilenceNames(t *testing.T) {
 	apart(t)
 	home := os.Getenv("HOME")
@@ -132,8 +132,8 @@ func TestHubPages(t *testing.T) {
 	failsWith(t, 1, []string{"info", h.URL + "/acme/tiny/tree/none"}, "hf:acme/tiny@none: the Hub has no such revision of it")
 }
 
-// On a terminal a command that has waited for a second says for whom, until it goes on;
-// elsewhere, and where it is soon done, it says nothing.
+// On a terminal a command that has waited for a second prints what it waits for, until it
+// continues; elsewhere, or if the wait is short, it prints nothing.
 func TestAsking(t *testing.T) {
 	apart(t)
 	h, b := smallHub(t)
@@ -172,7 +172,7 @@ func TestAsking(t *testing.T) {
 	}
 }
 
-// What a server sends unasked, after the end of an answer, is nobody's to read.
+// Bytes that a server sends after the end of an answer are not read.
 func TestUnsolicited(t *testing.T) {
 	apart(t)
 	b, err := os.ReadFile(q8)
@@ -203,7 +203,7 @@ func TestUnsolicited(t *testing.T) {
 	}
 }
 
-// What ~/.netrc says of a host is sent there over https, and to no other.
+// A password of ~/.netrc is sent only to its own host, over https.
 func TestNetrcOverTLS(t *testing.T) {
 	apart(t)
 	home := os.Getenv("HOME")

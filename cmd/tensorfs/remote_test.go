@@ -99,7 +99,7 @@ func (s madeFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, eof
 }
 
-// tensor returns bytes [off, off+n) of tensor i, of which each has size bytes.
+// tensor returns bytes [off, off+n) of tensor i; all tensors have size bytes.
 func (s madeFile) tensor(i int, size, off, n int64) []byte {
 	b := make([]byte, n)
 	if _, err := s.ReadAt(b, int64(len(s.head))+int64(i)*size+off); err != nil && err != io.EOF {
@@ -172,7 +172,7 @@ func longHeader(t testing.TB) *os.File {
 	return f
 }
 
-// infoOf is what info --json says but for how the model is called.
+// infoOf returns the output of info --json without the model's name.
 func infoOf(t testing.TB, args ...string) string {
 	t.Helper()
 	var info map[string]any
@@ -340,7 +340,7 @@ func TestRemoteRedirects(t *testing.T) {
 	}
 }
 
-// A name of a kind that nobody knows is an error, without its secrets.
+// A name of an unknown kind is an error, without its secrets.
 func TestRemoteKinds(t *testing.T) {
 	apart(t)
 	failsWith(t, 1, []string{"info", "ftp://me:secret@host/m.gguf?secret"}, "ftp://host/m.gguf?...: models cannot be read from such an address", "hf:", "https://")

@@ -39,7 +39,7 @@ func told(t *testing.T) (socket string, next func() string) {
 	}
 }
 
-// A server is given secrets by a pipe, and others later, and nobody else sees them.
+// A server gets secrets through a pipe, new ones later, and no other process sees them.
 func TestSecretsByPipe(t *testing.T) {
 	const first, second = "hf_firstS3CRET", "hf_secondS3CRET"
 	_, config := hubModel()
@@ -95,7 +95,8 @@ func TestSecretsByPipe(t *testing.T) {
 		t.Errorf("it counted %+v", st.Counts)
 	}
 
-	// Whoever is given another token is asked for by it, though all of the model is in the cache that both use.
+	// A server with another token sends requests with that token, although both servers use a cache that has
+	// the complete model.
 	other := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(other, 0o600); err != nil {
 		t.Fatal(err)
@@ -111,7 +112,7 @@ func TestSecretsByPipe(t *testing.T) {
 			t.Errorf("with another token %v: %s", words, got)
 		}
 		_ = q.Process.Kill() // it may have ended
-		_ = q.Wait()         // with an error, as it says
+		_ = q.Wait()         // with an error, by its exit code
 	}
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -122,7 +123,7 @@ func TestSecretsByPipe(t *testing.T) {
 	}
 }
 
-// Whoever started a server learns what kind of error it was.
+// The command that started a server learns the kind of its error.
 func TestNotifyFailed(t *testing.T) {
 	h := testhub.NewHub(t)
 	h.Private["acme/tiny"] = "a token that nobody has"
@@ -149,7 +150,7 @@ func TestNotifyFailed(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := next()
-		_ = p.Wait() // with an error, as it says
+		_ = p.Wait() // with an error, by its exit code
 		status, no, _ := strings.Cut(got, "\nERRNO=")
 		if tt.no == 0 && no != "" || tt.no != 0 && no != strconv.Itoa(int(tt.no)) || !strings.HasPrefix(status, "STATUS=") || !strings.Contains(status, tt.says) {
 			t.Errorf("%v: %q, want %d", tt.words, got, tt.no)

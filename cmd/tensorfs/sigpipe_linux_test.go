@@ -122,7 +122,7 @@ func TestJournalCloses(t *testing.T) {
 	stillThere(t, c, said)
 }
 
-// Anybody on this machine can connect to an NFS server, and a client may go away while
+// Every process on this machine can connect to an NFS server, and a client may go away while
 // replies are written.
 func TestServeResets(t *testing.T) {
 	ownStates(t)

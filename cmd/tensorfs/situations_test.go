@@ -140,7 +140,7 @@ func TestSituations(t *testing.T) {
 			return writtenAs(t, with(golden(t), "model.safetensors", bytes.Replace(golden(t)["model.safetensors"], []byte(`{"format":"pt"}`), []byte(`null           `), 1)), ".")
 		}, "gguf/tensorfs.json", []string{exact, notes}, nil, 0},
 
-		// Texts longer than a model was trained with, as a model card says.
+		// Texts longer than in training, as a model card describes.
 		{"Qwen3.5 with yarn", func(t *testing.T) string {
 			files := filesOf(t, "../../testdata/architectures/qwen3.5")
 			var config map[string]any
@@ -414,8 +414,8 @@ func renamedOf(t *testing.T, dir string, name func(string) string) string {
 	})
 }
 
-// withTensor makes the golden model with one more tensor, a vector of F32, or with it in the place of
-// one of that name.
+// withTensor adds a tensor, a vector of F32, to the golden model, or replaces the tensor of that
+// name.
 func withTensor(name string, n int64) func(*testing.T) string {
 	return func(t *testing.T) string {
 		return restored(t, llama3, func(list []safetensors.Stored) []safetensors.Stored {

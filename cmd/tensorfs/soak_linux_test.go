@@ -30,10 +30,9 @@ var (
 	soakTable = flag.String("soak-table", "", "file for the samples that TestSoak takes")
 )
 
-// TestSoak reads three mounts from several processes, in a memory cgroup where
-// that can be had: two that must never fail, and one whose server is killed and
-// whose model is truncated, overwritten and mounted again at random. Every byte
-// is compared. The servers that go on must not grow.
+// TestSoak reads three mounts from several processes, in a memory cgroup if there is one: two that
+// must never fail, and one whose server is killed and whose model is truncated, overwritten and
+// mounted again at random. Every byte is compared. The lasting servers must not grow.
 func TestSoak(t *testing.T) {
 	testwatch.Need(t)
 	needFUSE(t)
@@ -91,7 +90,7 @@ func TestSoak(t *testing.T) {
 // memoryLimit is a cgroup that holds servers and readers to some memory, page
 // cache included, so that pages are taken back all the time.
 type memoryLimit struct {
-	dir   string // "" where there is none
+	dir   string // "" without one
 	bytes int64
 }
 
@@ -339,7 +338,7 @@ func newStress(t *testing.T, pristine string, limit *memoryLimit) *stress {
 	return s
 }
 
-// renew puts a good file in the place of the model.
+// renew replaces the model by a good file.
 func (s *stress) renew(t *testing.T) {
 	t.Helper()
 	next := s.model + ".new"

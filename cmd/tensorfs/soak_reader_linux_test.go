@@ -30,8 +30,7 @@ var forgiven = []error{syscall.ENOTCONN, syscall.ECONNABORTED, syscall.EIO, sysc
 // errFault is a page of a mapping that cannot be had.
 var errFault = errors.New("SIGBUS")
 
-// soakMain is the process that asSoaker asks for. model is a copy that nobody
-// touches.
+// soakMain is the process that asSoaker starts. model is an untouched copy.
 func soakMain(spec string) int {
 	args := strings.Split(spec, "\n")
 	seed, _ := strconv.ParseUint(args[2], 10, 64)
@@ -60,7 +59,7 @@ func (s *soaked) run(dir, model string, seed uint64, forgiving bool, done <-chan
 		if forgiving && path == "gguf/model.gguf" {
 			return false // root's is read past the server, so it changes with the model: see TestStoredFile
 		}
-		return !namesModel(path) // of which this one is a copy
+		return !namesModel(path) // this one is a copy
 	})
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ func TestStatJSON(t *testing.T) {
 	}
 }
 
-// TestStatTypes describes what is not plain floats.
+// TestStatTypes describes tensors other than plain floats.
 func TestStatTypes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, b []byte) string {

@@ -41,9 +41,9 @@ func largeGGUF(t *testing.T) (path string, content []byte) {
 	return path, content
 }
 
-// TestStoredFile holds that the kernel itself reads gguf/model.gguf of a stored
-// file where that can be: what is open can be read to the end although the server
-// was killed. A file that has changed is not opened any more.
+// TestStoredFile holds that the kernel itself reads gguf/model.gguf of a stored file if it can: an
+// open file can be read to the end although the server was killed. A file that has changed can no
+// longer be opened.
 func TestStoredFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("NOT TESTED: passing files through needs root")

@@ -103,8 +103,8 @@ func TestIsText(t *testing.T) {
 	}
 }
 
-// TestInfoOnWideTerminal holds that what was shortened to 80 columns is shown whole
-// where there is room.
+// TestInfoOnWideTerminal holds that text that is shortened to 80 columns is complete on a wide
+// terminal.
 func TestInfoOnWideTerminal(t *testing.T) {
 	path, err := filepath.Abs(testdata + "models-mlx/qwen3-mixed")
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Files that commands write obey the umask, also those that are renamed when they are whole. A file that is replaced keeps its mode.
+// Files that commands write obey the umask, also files that are renamed when complete. A file that is replaced keeps
+// its mode.
 func TestUmask(t *testing.T) {
 	for _, mask := range []string{"022", "027", "077"} {
 		dir := t.TempDir()

@@ -17,8 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A server that was stopped cannot be asked: umount says who it is and what
-// helps, and that helps.
+// A stopped server cannot be asked: umount names the process and the remedy, and the remedy works.
 func TestUmountOfHungServer(t *testing.T) {
 	dir := mounted(t, q8)
 	pid := statusOf(t, dir).PID

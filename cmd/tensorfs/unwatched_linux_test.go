@@ -9,9 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwatch"
 )
 
-// TestUnwatched mounts models where no inotify instance is left: status says so, and
-// any move of the times of a model's file makes its tensors fail, so that none gives
-// new bytes.
+// TestUnwatched mounts models when no inotify instance is left: status reports this, and any change
+// of the times of a model's file makes its tensors fail, so that no tensor gives new bytes.
 func TestUnwatched(t *testing.T) {
 	if !testwatch.Without(t) {
 		return

@@ -58,7 +58,7 @@ func TestVerifyFindings(t *testing.T) {
 	if code != 1 || !strings.Contains(out, "output_norm.weight: 1 value is NaN, 2 values are infinite\n") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("verify: exit code %d, %q, %q", code, out, stderr)
 	}
-	// Nothing is known of how the file should be, so nothing says that another copy is better.
+	// Without a digest of the file, no message prefers another copy.
 	if strings.Contains(stderr, "again") || !strings.Contains(stderr, "publisher") {
 		t.Errorf("verify advises %q", stderr)
 	}

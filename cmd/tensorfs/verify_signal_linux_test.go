@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endless is a model that takes long to read, but no space: its first tensor has a
-// NaN, and the others are holes.
+// endless is a model that takes long to read, but no space: its first tensor has a NaN, and the
+// rest are holes.
 func endless(t *testing.T) string {
 	t.Helper()
 	const tensors, elements = 4096, 16 << 20
@@ -43,8 +43,8 @@ func endless(t *testing.T) string {
 
 var interrupted = regexp.MustCompile(`^tensorfs: .*endless.safetensors: interrupted after (\d+) of 4096 tensors, \S+ [KMGT]?i?B of 256.0 GiB; 1 finding so far, listed on standard output\r?\n$`)
 
-// Ctrl-C on a terminal: what was found stays, and one line says how far verify got.
-// Nothing is left of the bar, nor of the ^C.
+// Ctrl-C on a terminal: findings stay, and one line tells how far verify got. The bar and the ^C
+// are erased.
 func TestVerifyInterrupted(t *testing.T) {
 	needSignal(t, syscall.SIGINT)
 	t.Setenv(asProgram, "1")
@@ -77,8 +77,8 @@ func TestVerifyInterrupted(t *testing.T) {
 	}
 }
 
-// Without a terminal the same is on standard output and error; JSON is whole, and
-// says that the rest is not.
+// Without a terminal the same is on standard output and error; JSON is complete, and marks the rest
+// as not verified.
 func TestVerifyTerminated(t *testing.T) {
 	needSignal(t, syscall.SIGTERM)
 	t.Setenv(asProgram, "1")
@@ -126,7 +126,7 @@ func pressCtrlC(t *testing.T, c *exec.Cmd, terminal, inside *os.File, when func(
 	for pressed := false; ; {
 		n, err := terminal.Read(b)
 		seen.Write(b[:n])
-		if err != nil { // EIO: nobody has the terminal any more
+		if err != nil { // EIO: the terminal is closed
 			return seen.String(), c.Wait()
 		}
 		if !pressed && when(seen.String()) {

@@ -49,8 +49,8 @@ func indexViews(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestChosenViews mounts with views of every spelling: what is not chosen is
-// neither in the tree nor in index.json.
+// TestChosenViews mounts with views in every spelling: other views are neither in the tree nor in
+// index.json.
 func TestChosenViews(t *testing.T) {
 	for _, test := range []struct{ flags, want string }{
 		{"", "raw packed f16 bf16 f32 fused fused-f16 npy"},
@@ -116,7 +116,7 @@ func TestWideAttributes(t *testing.T) {
 	}
 }
 
-// numpyReads compares what NumPy makes of the views of one mount.
+// numpyReads compares NumPy's numbers with the views of one mount.
 const numpyReads = `
 import glob, json, os, sys, numpy as np
 d = sys.argv[1]
@@ -155,8 +155,8 @@ func numPy(t *testing.T) string {
 	return python
 }
 
-// TestNumPyReadsWide reads f32/, bf16/ and npy-f32/ of mounts with NumPy, which
-// rounds by itself.
+// TestNumPyReadsWide reads f32/, bf16/ and npy-f32/ of mounts with NumPy, which does its own
+// rounding.
 func TestNumPyReadsWide(t *testing.T) {
 	python := numPy(t)
 	for _, model := range append(allModels(t), ggufDir+"kv.gguf", "../../testdata/ggml/types.gguf", "../../testdata/ggml/big_endian.gguf") {

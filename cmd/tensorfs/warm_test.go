@@ -7,7 +7,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
-// A mount is read ahead as a whole or for a view, and status says how far it is.
+// The read-ahead of a mount or of one view, and its progress in status.
 func TestWarm(t *testing.T) {
 	needFUSE(t)
 	all := int64(0)

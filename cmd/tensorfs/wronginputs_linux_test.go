@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
-// TestWrongInputs holds command lines that people got wrong to one clear line that says
-// what to do next. Other tests hold the same of
+// TestWrongInputs holds that common wrong command lines give one clear line with the next step.
+// Other tests do this for
 //
 //	mount M /etc, and any directory that is not empty   the tests of mount points
 //	mount -v, mount --read-only, umount -a              TestOwnMounts
@@ -18,8 +18,8 @@ import (
 //	ulimit -n 7                                         TestFewDescriptors
 //	info hf:ORG/NAME without a resolver                 the tests of remote models
 //
-// Two are Go's own and stay: ulimit -v (docs/limits.md says so), and info M >&-, since
-// its runtime opens /dev/null in the place of a standard output that is closed.
+// Two messages are Go's own and stay: ulimit -v (see docs/limits.md), and info M >&-, because Go's
+// runtime opens /dev/null instead of a closed standard output.
 func TestWrongInputs(t *testing.T) {
 	apart(t)
 	t.Setenv("OLLAMA_MODELS", filepath.Join(t.TempDir(), "none"))
@@ -58,7 +58,7 @@ func TestWrongInputs(t *testing.T) {
 		{"cat config.json m.gguf", 2, "the model comes first; did you mean tensorfs cat m.gguf config.json?"},
 		{"stat output.weight m.gguf", 2, "the model comes first; did you mean tensorfs stat m.gguf output.weight?"},
 
-		// Directories that are none, or take no files.
+		// Paths that are not directories, or directories that cannot be written.
 		{"export m.gguf /dev/full f16", 1, "/dev/full: it is not a directory; name another directory"},
 		{"export m.gguf file f16", 1, at("file") + ": it is not a directory; name another directory"},
 		{"export m.gguf /proc/x f16", 1, "/proc/x: nothing can be written there: no such file or directory; name another directory"},
