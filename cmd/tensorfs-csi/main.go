@@ -59,7 +59,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.keeper, "keeper", "", "`SOCKET` of tensorfs keep, with which mounts outlive their servers")
 	f.StringVar(&o.proxy, "proxy", "", "`URL` of the proxy by which servers ask other machines")
 	f.StringVar(&o.register, "register", "", "`SOCKET` in kubelet's directory plugins_registry, to be registered without another program")
-	f.StringVar(&o.kubeletSocket, "kubelet-socket", "", "`PATH` of --endpoint as kubelet sees it (default: that of --endpoint)")
+	f.StringVar(&o.kubeletSocket, "kubelet-socket", "", "`PATH` of --endpoint as kubelet sees it (default: --endpoint's)")
 	f.BoolVar(&o.debug, "debug", false, "log every call")
 	f.BoolVar(&o.version, "version", false, "print the version")
 	return f

@@ -46,7 +46,7 @@ func (o *mountOptions) checkBackend(extra []string) error {
 		}
 	})
 	if what != "" {
-		return cli.UsageError{Err: fmt.Errorf("%s for --backend fuse alone, and this is %s", what, o.spec.Backend)}
+		return cli.UsageError{Err: fmt.Errorf("%s only for --backend fuse, and this is %s", what, o.spec.Backend)}
 	}
 	return nil
 }

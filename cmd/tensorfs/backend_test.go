@@ -51,9 +51,9 @@ func TestBackends(t *testing.T) {
 		want string // of the error
 	}{
 		{[]string{"--backend", "smb"}, "want fuse or nfs"},
-		{[]string{"--backend", "nfs", "--no-passthrough"}, "--no-passthrough is for --backend fuse alone"},
-		{[]string{"--backend", "nfs", "--debug"}, "--debug is for --backend fuse alone"},
-		{[]string{"-o", "backend=nfs,read_ahead=4"}, "--read-ahead is for --backend fuse alone"},
+		{[]string{"--backend", "nfs", "--no-passthrough"}, "--no-passthrough is only for --backend fuse"},
+		{[]string{"--backend", "nfs", "--debug"}, "--debug is only for --backend fuse"},
+		{[]string{"-o", "backend=nfs,read_ahead=4"}, "--read-ahead is only for --backend fuse"},
 		{[]string{"--backend", "nfs", "-o", "ro,uid=1,noatime"}, "-o uid=1,noatime"},
 		{[]string{"--backend", "nfs", folder}, "a library"},
 	} {

@@ -89,7 +89,7 @@ func (o *diffOptions) compare(ctx context.Context, stderr io.Writer, a, b, glob 
 	}))
 	pairs := selected(models.Pairs, glob, x.Model, y.Model)
 	if len(pairs) == 0 && glob != "*" {
-		return nil, fmt.Errorf("no tensor of %s or %s matches %q; tensorfs stat %[1]s lists those of the first", tensorfs.Printable(a), tensorfs.Printable(b), glob)
+		return nil, fmt.Errorf("no tensor of %s or %s matches %q; tensorfs stat %[1]s lists the first model's tensors", tensorfs.Printable(a), tensorfs.Printable(b), glob)
 	}
 	ctx, stop := cli.Interruptible(ctx)
 	defer stop()

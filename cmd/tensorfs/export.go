@@ -295,7 +295,7 @@ var exportAdvices = []struct {
 	is     error
 	advice string
 }{
-	{export.ErrOther, "choose another directory, or --force to remove those files and begin anew"},
+	{export.ErrOther, "choose another directory, or --force to remove those files and start again"},
 	{export.ErrExists, "choose another directory, or --force to replace it"},
 	{export.ErrBusy, "wait until it ends"},
 	{syscall.ENOSPC, "free some space, and the same command goes on where this one stopped"},

@@ -170,11 +170,11 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 	beside := ""
 	if len(list) > 0 {
 		if report.HuggingFace, err = o.remote.client.Share(ctx, model); err != nil {
-			return fmt.Errorf("the model is in the cache of tensorfs, and not in that of Hugging Face's programs: %w", err)
+			return fmt.Errorf("the model is in tensorfs's cache, but not in the cache of Hugging Face's programs: %w", err)
 		}
 	}
 	if how.forOthers && len(list) > 0 && report.HuggingFace == "" {
-		return fmt.Errorf("%s: it is in the cache of tensorfs, but not a whole repository, or nobody may write to the Hugging Face cache; with another ORG/NAME hf/ of it is written", cli.PrintableName(model))
+		return fmt.Errorf("%s: it is in tensorfs's cache, but it is not a complete repository, or the Hugging Face cache cannot be written; name another ORG/NAME to write hf/ of it there", cli.PrintableName(model))
 	}
 	if report.HuggingFace != "" {
 		beside = ", also in the Hugging Face cache " + tensorfs.Printable(report.HuggingFace)

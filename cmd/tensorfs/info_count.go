@@ -72,7 +72,7 @@ func quantOf(m *tensorfs.Model, by map[string]int64) string {
 		case fits:
 			return name
 		case name != "":
-			return fmt.Sprintf("%s (its file_type says %s)", mostly, name)
+			return fmt.Sprintf("%s (its file_type is %s)", mostly, name)
 		}
 	}
 	if label, ok := m.Meta(quantLabel).(string); ok && m.Format != "mlx" {

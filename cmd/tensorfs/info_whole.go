@@ -80,7 +80,7 @@ const allTypes = "all"
 // printSizes prints how large gguf/ would be with each type.
 func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 	if o.AsksMLX() {
-		return cli.UsageError{Err: errors.New("--gguf-type all prints sizes of gguf/ alone; leave the flags about mlx/ out")}
+		return cli.UsageError{Err: errors.New("--gguf-type all prints only sizes of gguf/; leave the flags about mlx/ out")}
 	}
 	types := modelFlags{Options: models.Options{Convert: models.Convert{GGUFType: preset.All[0].Name, Pure: o.Pure, TensorTypes: o.TensorTypes, Requantise: o.Requantise, Imatrix: o.Imatrix}}}
 	if err := types.check(); err != nil {

@@ -21,7 +21,7 @@ func withAdapters(shown string, m *tensorfs.Model) string {
 }
 
 // errManyAdapted is about adapters for more than one model.
-var errManyAdapted = cli.UsageError{Err: errors.New("--lora is for one model, the base that the adapter was trained on, and this is a library of others; mount that model alone, with --lora")}
+var errManyAdapted = cli.UsageError{Err: errors.New("--lora is for one model, the adapter's base, and this is a library; mount only the base with --lora")}
 
 // openPlain is open without the adapters.
 func (f *modelFlags) openPlain(path string) (*tree.Tree, error) {

@@ -58,7 +58,7 @@ func (o *mountOptions) takeOptions() (extra []string, err error) {
 		if meant := near.Names(key, known, 1); len(meant) > 0 {
 			err = fmt.Errorf("%w; %s", err, near.Question(meant))
 		} else {
-			err = fmt.Errorf("%w; known are %s, and those of mount(8) itself", err, strings.Join(known, ", "))
+			err = fmt.Errorf("%w; known are %s, and mount(8)'s own options", err, strings.Join(known, ", "))
 		}
 	}
 	if err != nil {

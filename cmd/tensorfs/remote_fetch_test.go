@@ -121,7 +121,7 @@ func TestFetchHuggingFace(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(hub, ".locks/models--acme--closed"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	failsWith(t, 1, []string{"fetch", "hf:acme/closed"}, "the model is in the cache of tensorfs, and not in that of Hugging Face's programs")
+	failsWith(t, 1, []string{"fetch", "hf:acme/closed"}, "the model is in tensorfs's cache, but not in the cache of Hugging Face's programs")
 	if got := succeeds(t, "cat", "--offline", "--cache", dir, "hf:acme/closed", "source/tiny.gguf"); got != string(b) {
 		t.Errorf("%d bytes", len(got))
 	}

@@ -152,7 +152,7 @@ func TestVerifyHuggingFaceCache(t *testing.T) {
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(dir, "models--o--n/blobs", c.blob), c.to, 0o600))
 		code, out, stderr := command("verify", model)
-		if code != 1 || !strings.Contains(out, name+": its digest is ") || !strings.Contains(out, "its name says ") || !strings.Contains(out, c.blob) || !strings.Contains(stderr, "fetch the files with wrong digests again") {
+		if code != 1 || !strings.Contains(out, name+": its digest is ") || !strings.Contains(out, "its name has ") || !strings.Contains(out, c.blob) || !strings.Contains(stderr, "fetch the files with wrong digests again") {
 			t.Errorf("%s damaged: exit code %d, %q, %q", name, code, out, stderr)
 		}
 		must(t, os.WriteFile(filepath.Join(dir, "models--o--n/blobs", c.blob), before, 0o600))
@@ -179,7 +179,7 @@ func TestVerifyRecordOfDownload(t *testing.T) {
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type":"gemma"}`), 0o600))
 	r := reportOf(t, 1, dir)
-	if len(r.Findings) != 1 || r.Findings[0].File != "config.json" || r.Findings[0].Kind != kindDigest || !strings.Contains(r.Findings[0].Problem, "the record of its download says git:") {
+	if len(r.Findings) != 1 || r.Findings[0].File != "config.json" || r.Findings[0].Kind != kindDigest || !strings.Contains(r.Findings[0].Problem, "the record of its download has git:") {
 		t.Errorf("a damaged config: %+v", r)
 	}
 	// Written to after the download, on purpose: the record holds no longer.

@@ -267,5 +267,5 @@ func (r *reporter) advice() string {
 	if r.Files > 0 {
 		return "the digests are right, so the model has these values as it was published: ask its publisher"
 	}
-	return "compare the digests of its files with those that the publisher states: if they are equal, the model was published with these values"
+	return "compare its files' digests with the publisher's: if they are equal, the model was published with these values"
 }

@@ -22,9 +22,9 @@ func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 			jobs = append(jobs, far...)
 			continue
 		}
-		want, says := digestOf(s.Path), "its name says"
+		want, says := digestOf(s.Path), "its name has"
 		if want == "" {
-			want, says = recordOf(s.Path), "the record of its download says"
+			want, says = recordOf(s.Path), "the record of its download has"
 		}
 		if want == "" {
 			continue

@@ -24,7 +24,7 @@ var zeroRules = []struct {
 	note   string // what it may be besides a damaged file; "" for a finding, unless it is normal
 }{
 	{part: "bias", normal: true}, // most are 0 before a model is trained, and many stay so
-	{part: "lora_b", note: "as those of an adapter are before it is trained"},
+	{part: "lora_b", note: "as in an adapter before its training"},
 	{part: "position", note: "a model may keep a table of positions that it does not use"},
 	{part: "token_type", note: "a model of one kind of tokens does not use it"},
 	{part: "sinks", note: "a head may have no sink"},

@@ -37,7 +37,7 @@ var verbs = []struct{ words, does, with string }{
 	{"search find", "tensorfs list, which prints the models of this machine", ""},
 	{"rename mv", "tensorfs export --to-ollama NAME WHAT, which gives a model another name there", "MODEL"},
 	{"create", "tensorfs export --to-ollama NAME WHAT", "MODEL"},
-	{"merge", "tensorfs mount --lora ADAPTER WHAT MOUNTPOINT, or a recipe of mergekit in place of the model", "MODEL"},
+	{"merge", "tensorfs mount --lora ADAPTER WHAT MOUNTPOINT, or a mergekit recipe as the model", "MODEL"},
 }
 
 // refused are commands of other programs that nothing does here, and what to do.
@@ -100,12 +100,12 @@ var theirWays = []struct{ command, flags, advice string }{
 	{"ls", "R r recursive", "leave it out: ls lists all that is below"},
 	{"verify", "manifest check in", "in a mount, sha256sum writes and checks lists of digests: cd MOUNTPOINT && sha256sum raw/* > LIST, and sha256sum -c LIST"},
 	{"", "revision branch", "it is a part of the name: hf:ORG/NAME@REVISION"},
-	{"", "token hf-token", "tokens come from HF_TOKEN or hf auth login, where no list of processes shows them"},
+	{"", "token hf-token", "tokens come from HF_TOKEN or hf auth login, so that no list of processes shows them"},
 	{"", "repo-type", "leave it out: models are what is read"},
 	{"", "m model hf-path model-path model-id hf-repo hf hf-file", "the model has no flag: its name follows the command"},
 	{"info", "verbose v", "--json prints all that is known, --metadata the keys"},
-	{"info", "ngl gpu-layers n-gpu-layers n", "--gpu SIZE, with --context, says how many layers fit"},
-	{"", "ngl gpu-layers n-gpu-layers", "tensorfs runs no models; info --context TOKENS --gpu SIZE says how many layers fit"},
+	{"info", "ngl gpu-layers n-gpu-layers n", "--gpu SIZE with --context prints how many layers fit"},
+	{"", "ngl gpu-layers n-gpu-layers", "tensorfs runs no models; info --context TOKENS --gpu SIZE prints how many layers fit"},
 }
 
 // unknownFlag adds to the error of an unknown flag which one may be meant. Other errors give
@@ -244,7 +244,7 @@ func unexpanded(set *pflag.FlagSet, args []string) (err error) {
 			return
 		}
 		if _, serr := os.Lstat(first); serr != nil {
-			err = cli.UsageError{Err: fmt.Errorf("%s%s: the shell puts the home directory in place of ~ only at the beginning of a word and outside quotes; write \"$HOME\" for it", flag, cli.PrintableName(value))}
+			err = cli.UsageError{Err: fmt.Errorf("%s%s: the shell replaces ~ by the home directory only at the beginning of a word and outside quotes; write \"$HOME\" instead", flag, cli.PrintableName(value))}
 		}
 	}
 	for _, a := range args {
