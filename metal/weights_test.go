@@ -233,10 +233,10 @@ func TestFusedRefuses(t *testing.T) {
 	for _, test := range []struct{ names, want string }{
 		{"", "at least two"}, {"a", "at least two"}, {"a nothing", "not in the model"},
 		{"a scalar", "single number"}, {"a columns", "no common columns"}, {"a stack", "no common columns"}, {"a half", "different types, F32 and F16"},
-		{"unknown unknown", "UNKNOWN"}, {"npy npy", "are not the rows"}, {"i2s i2s", "more than rows"}, {"groups groups", "mixes the bytes of 4 rows"},
-		{"negative negative", "are not the rows"}, {"fp8 fp8", "its quantisation, fp8"}, {"q bits", "different quantisations"}, {"q no_quant", "different quantisations"},
+		{"unknown unknown", "UNKNOWN"}, {"npy npy", "are more or less than the rows"}, {"i2s i2s", "more than rows"}, {"groups groups", "mixes the bytes of 4 rows"},
+		{"negative negative", "are more or less than the rows"}, {"fp8 fp8", "its quantisation, fp8"}, {"q bits", "different quantisations"}, {"q no_quant", "different quantisations"},
 		{"q two", "different sections"}, {"q renamed", "different sections"}, {"overlap q", "does not begin where"}, {"short q", "its sections have 140 bytes of 144"},
-		{"ragged q", "are not those of 4 rows"}, {"q longer", "rows of different lengths"}, {"below q", "does not begin where"}, {"q no_rows", "are not those of 0 rows"},
+		{"ragged q", "do not divide into 4 rows"}, {"q longer", "rows of different lengths"}, {"below q", "does not begin where"}, {"q no_rows", "do not divide into 0 rows"},
 		{strings.Repeat("huge ", 8), "2^63"}, {"rows rows", "2^63"}, {"large large", "takes buffers of at most"}, {"a lies", "unexpected EOF"},
 	} {
 		names := strings.Fields(test.names)

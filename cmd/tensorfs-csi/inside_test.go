@@ -155,7 +155,7 @@ func TestOutside(t *testing.T) {
 	r.mustBeClean()
 }
 
-// A volume's directory, and the one where it is mounted, are reached without links and other mounts.
+// A volume's directory and its mount point are reached without links and other mounts.
 func TestHandles(t *testing.T) {
 	t.Parallel()
 	needMounts(t)

@@ -26,7 +26,7 @@ func newCounters() *counters {
 			Buckets: []float64{.05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120},
 		}),
 		takeovers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tensorfs_takeovers_total", Help: "Servers that replaced one that had ended: the mount was taken over (taken), or made again (anew).",
+			Name: "tensorfs_takeovers_total", Help: "Servers that replaced one that had ended: the mount was taken over (taken), or made again (the result \"anew\").",
 		}, []string{"result"}),
 	}
 	for _, result := range []string{"taken", "anew"} {

@@ -13,8 +13,7 @@ const (
 	calledMLX  = "../../testdata/whole-gguf/mlx-llama3-4bit"
 )
 
-// TestCalled: Hugging Face's and GGUF's names of tensors work on models of every kind, by
-// themselves, as globs and after a view.
+// TestCalled: Hugging Face's and GGUF's names of tensors work on models of every kind, without a view, as globs and after a view.
 func TestCalled(t *testing.T) {
 	for _, model := range []string{calledGGUF, calledHF, calledMLX} {
 		_, q, _ := command("cat", "--force", model, "f16/layers.0.ffn.up.weight")

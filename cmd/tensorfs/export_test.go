@@ -323,7 +323,7 @@ func TestExportIsModel(t *testing.T) {
 				t.Errorf("%s: %s has other bytes (%v)", patterns, name, err)
 			}
 		}
-		if code, out, _ := command("cat", dir, "gguf/tensorfs.json"); code != 0 || !strings.Contains(out, "name the model that it was made of") {
+		if code, out, _ := command("cat", dir, "gguf/tensorfs.json"); code != 0 || !strings.Contains(out, "name the model that it was exported from") {
 			t.Errorf("%s: gguf/: %s", patterns, out)
 		}
 	}

@@ -106,8 +106,7 @@ func tidy(t *testing.T, dir string) {
 	}))
 }
 
-// A model in Ollama's store equals what 'ollama create' of Ollama 0.17.4 made of the same GGUF
-// files, or of the same Ollama model.
+// A model in Ollama's store equals the output of 'ollama create' of Ollama 0.17.4 for the same GGUF files, or the same Ollama model.
 func TestToOllamaIsCreate(t *testing.T) {
 	text, err := os.ReadFile("../../testdata/ollama/created.tsv")
 	must(t, err)

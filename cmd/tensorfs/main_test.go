@@ -42,7 +42,7 @@ const asReader = "TENSORFS_TEST_READ"
 // machines.
 const asDeaf = "TENSORFS_TEST_DEAF"
 
-// withNFSClient makes the program mount by NFS on Linux, whose client is the nearest to that of macOS that tests have.
+// withNFSClient makes the program mount by NFS on Linux, whose client is the nearest to macOS's that tests have.
 const withNFSClient = "TENSORFS_TEST_NFS_CLIENT"
 
 // linuxClient mounts with mount(8).

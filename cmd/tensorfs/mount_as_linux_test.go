@@ -40,7 +40,7 @@ func allLibraries(t *testing.T) (folder string) {
 	return folder
 }
 
-// aboutModels returns the reasons in tensorfs.json, "" if there is none, by the models' paths or
+// aboutModels returns the reasons in tensorfs.json, "" without a reason, by the models' paths or
 // names.
 func aboutModels(t *testing.T, dir string) map[string]string {
 	t.Helper()

@@ -301,7 +301,7 @@ func TestRemoteMountOptions(t *testing.T) {
 	}
 }
 
-// Row 26: secrets are only where they are needed.
+// Row 26: secrets are only in the places that need them.
 func TestRemoteSecrets(t *testing.T) {
 	dir := apart(t)
 	const secret = "tiger"

@@ -141,7 +141,7 @@ func TestNamesOpenAgain(t *testing.T) {
 	}
 }
 
-// TestServersApart has two servers that state one digest, one of which sends wrong bytes, in each
+// TestServersApart has two servers that state one digest, but one server sends wrong bytes, in each
 // ordered pair of protocols, before a model of the other server is opened and while it is mounted.
 // No byte of the wrong server is read, neither header nor tensors; once all right bytes are local
 // they serve for both.

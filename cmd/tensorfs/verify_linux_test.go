@@ -195,7 +195,7 @@ func TestVerifyRecordOfDownload(t *testing.T) {
 	}
 }
 
-// sha256sum in a mount does what --manifest and --check did, and whoever types them is told how.
+// sha256sum in a mount does what --manifest and --check did, and the messages about these flags name it.
 func TestVerifyArguments(t *testing.T) {
 	for _, args := range []string{"--manifest list MODEL", "--manifest=- MODEL", "--manifest", "--check list MODEL", "--in raw MODEL"} {
 		failsWith(t, 2, append([]string{"verify"}, strings.Fields(strings.ReplaceAll(args, "MODEL", q8))...), "sha256sum -c LIST")

@@ -94,7 +94,7 @@ func (m *model) formula(c *checked, s *resolved) int64 {
 		if n, ok := d[name]; ok {
 			return n
 		}
-		panic("forms.txt: no dimension is called " + name)
+		panic("forms.txt: there is no dimension " + name)
 	}}
 	phases := c.value(f.ffn, env)
 	if hasCache || m.noCache {

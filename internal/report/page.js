@@ -172,7 +172,7 @@
     return [make("h3", title), ol];
   };
   const quoted = (s) => (/^[\w@%+=:,./-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'");
-  const words = { equal: "equal", changed: "changed", shape: "another shape", only_this: "in the first model alone", only_other: "in the second model alone" };
+  const words = { equal: "equal", changed: "changed", shape: "another shape", only_this: "only in the first model", only_other: "only in the second model" };
   const describe = (c) => {
     const card = by("card"), m = c[MORE] || {}, name = nameOf(c);
     card.replaceChildren(make("h2", name));

@@ -66,7 +66,7 @@ def stat(model: Union[str, os.PathLike, Model], name: Optional[str] = None) -> A
 def diff(a: Union[str, os.PathLike, Model], b: Union[str, os.PathLike, Model]) -> Any:
     """What differs between two models, as ``tensorfs diff --json`` has it."""
     if _adapters(a):
-        raise Invalid("adapters are applied to the second model alone")
+        raise Invalid("adapters are applied only to the second model")
     return _answer("diff", _named(a), _named(b), options=_adapters(b), right=(0, 1))
 
 
