@@ -10,12 +10,12 @@ import (
 // TestNoClass: for a class without a description, the reason tells whether it is a limit of this program.
 func TestNoClass(t *testing.T) {
 	for config, want := range map[string]string{
-		`{"architectures":["WobbleForCausalLM"]}`:                   `"WobbleForCausalLM": llama.cpp's converter does not have it`,
+		`{"architectures":["WobbleForCausalLM"]}`:                   `"WobbleForCausalLM" cannot be converted to GGUF: llama.cpp's converter does not have it`,
 		`{"architectures":["MllamaForConditionalGeneration"]}`:      "llama.cpp's converter does not have it",
-		`{"architectures":["XverseForCausalLM"]}`:                   `"XverseForCausalLM": the converter writes a vocabulary of pieces without scores`,
+		`{"architectures":["XverseForCausalLM"]}`:                   `"XverseForCausalLM" cannot be converted to GGUF: the converter writes a vocabulary of pieces without scores`,
 		`{"architectures":["QWenLMHeadModel"],"model_type":"qwen"}`: "tiktoken",
 		`{"model_type":"wobble"}`:                                   `the architecture "wobble"`,
-		`{"architectures":["KimiK3ForConditionalGeneration"],"text_config":{"architectures":["KimiLinearForCausalLM"],"model_type":"kimi_linear"}}`: `"KimiK3ForConditionalGeneration": the converter packs`,
+		`{"architectures":["KimiK3ForConditionalGeneration"],"text_config":{"architectures":["KimiLinearForCausalLM"],"model_type":"kimi_linear"}}`: `"KimiK3ForConditionalGeneration" cannot be converted to GGUF: the converter packs`,
 	} {
 		cfg, err := ParseFields("config.json", []byte(config))
 		if err != nil {
