@@ -23,7 +23,7 @@ func TestGoExample(t *testing.T) {
 		return string(out), err
 	}
 	for range 2 {
-		want := regexp.MustCompile(`^llama \d+ layers \d+ wide .*\n\d+ tensors; bytes from the model 0 from files that were made of it [1-9]\d* in memory 0\nq, k and v joined: \d+ bytes\n$`)
+		want := regexp.MustCompile(`^llama \d+ layers \d+ wide .*\n\d+ tensors; bytes from the model 0 from converted files [1-9]\d* in memory 0\nq, k and v joined: \d+ bytes\n$`)
 		if out, err := example(bf16Model, "f16"); err != nil || !want.MatchString(out) {
 			t.Errorf("%v\n%s", err, out)
 		}

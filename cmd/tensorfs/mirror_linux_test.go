@@ -214,7 +214,7 @@ func TestMirrorLater(t *testing.T) {
 	h.Break(nil)
 	testlimit.Wait(t, "end of a token that was withdrawn", func() bool {
 		ok, stderr := reads()
-		if !ok && !strings.Contains(stderr, "none that you may see") {
+		if !ok && !strings.Contains(stderr, "you may not see it") {
 			t.Fatal(stderr)
 		}
 		return !ok

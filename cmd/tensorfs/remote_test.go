@@ -404,7 +404,7 @@ func TestRemoteLocalFirst(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	failsWith(t, 1, []string{"info", "--offline", "hf:acme/tiny:Q2_K"}, `it has no GGUF model "Q2_K", only Q8_0, and --offline forbids asking for it`)
-	failsWith(t, 1, []string{"info", "hf:acme/tyny"}, "hf:acme/tyny: the Hub says there is no such model", "did you mean hf:acme/tiny? If not, check the name, or set HF_TOKEN")
+	failsWith(t, 1, []string{"info", "hf:acme/tyny"}, "hf:acme/tyny: by the Hub's answer there is no such model", "did you mean hf:acme/tiny? If not, check the name, or set HF_TOKEN")
 	// The same where the Hub cannot be reached, or has no time; not where what was said
 	// of it is wrong.
 	h.Break(func(w http.ResponseWriter, _ *http.Request, _ bool) bool {
