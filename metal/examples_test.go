@@ -22,7 +22,7 @@ func TestDocsShowTheExamples(t *testing.T) {
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	shown := map[string]bool{}
+	shown, parts := map[string]bool{}, 0
 	for _, page := range pages {
 		doc, err := os.ReadFile(page)
 		if err != nil {
@@ -37,6 +37,24 @@ func TestDocsShowTheExamples(t *testing.T) {
 			}
 			shown[b[1]] = true
 		}
+		// A part of a program has lines of the file in their order.
+		for _, b := range regexp.MustCompile("(?s)<!-- part of (examples/\\S+) -->\n```\\w+\n(.*?)```\n").FindAllStringSubmatch(string(doc), -1) {
+			file, err := os.ReadFile(filepath.Join(docs, b[1]))
+			if err != nil {
+				t.Error(err)
+			}
+			rest := string(file)
+			for line := range strings.Lines(b[2]) {
+				line = strings.TrimSpace(line)
+				_, after, found := strings.Cut(rest, line)
+				if line != "..." && !found {
+					t.Errorf("%s shows %q, which %s lacks at that place", page, line, b[1])
+				} else if line != "..." {
+					rest = after
+				}
+			}
+			parts++
+		}
 		for _, link := range regexp.MustCompile(`\]\((examples/\S+)\)`).FindAllStringSubmatch(string(doc), -1) {
 			shown[link[1]] = true
 		}
@@ -45,6 +63,9 @@ func TestDocsShowTheExamples(t *testing.T) {
 		if !shown["examples/"+want] {
 			t.Errorf("no page shows %s", want)
 		}
+	}
+	if parts == 0 {
+		t.Error("no page shows a part of a program")
 	}
 }
 

@@ -49,7 +49,7 @@ var docLanguages = map[string]string{
 	"console": "run",                                                            // commands after "$ ", each with its output; ... matches anything
 	"sh":      "run",                                                            // commands that succeed and say nothing on standard error
 	"pycon":   "doctest",                                                        // a Python session, which scripts/test-python runs
-	"python":  "code", "c": "code", "cpp": "code", "go": "code", "objc": "code", // an example file, or not run
+	"python":  "code", "c": "code", "cpp": "code", "go": "code", "objc": "code", // an example file, a part of one, or not run
 	"text": "shown", "json": "shown", "ini": "shown", "yaml": "shown",
 }
 
@@ -100,7 +100,7 @@ func TestDocsBlocks(t *testing.T) {
 			if why := b.notRun(); why != "" && (use == "shown" || len(strings.Fields(why)) < 2) {
 				t.Errorf("%s:%d: not run for the reason %q", page, b.line, why)
 			}
-			if use == "code" && b.notRun() == "" && !strings.HasPrefix(b.mark, "examples/") {
+			if use == "code" && b.notRun() == "" && !strings.HasPrefix(strings.TrimPrefix(b.mark, "part of "), "examples/") {
 				t.Errorf("%s:%d: code that nothing runs; say why", page, b.line)
 			}
 			if use == "shown" && regexp.MustCompile(`(?m)^(\$|tensorfs|sudo|mount|ls|cat) `).MatchString(b.text) {
