@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,9 +24,12 @@ type rule struct {
 	why     string // no more than that
 }
 
-// everyTest is what the tests of every package may import. It imports nothing
-// itself.
-const everyTest = "internal/testing/testlimit"
+// everyTest has the packages that the tests of every package may import. They import
+// nothing of this module.
+var everyTest = []string{"internal/testing/testlimit", testpack}
+
+// testpack makes the weights of testdata.
+const testpack = "internal/testing/testpack"
 
 // rules has a line for every package, by its directory. Arrows point down only.
 var rules = map[string]rule{
@@ -60,7 +64,9 @@ var rules = map[string]rule{
 	"internal/testing/testmount":         {"", "", "it asks what the system allows, for the tests of any package"},
 	"internal/testing/testturn":          {"", "", "it measures any code, for the benchmarks of any package"},
 	"internal/testing/testlimit":         {"", "", "it measures any code, so that the tests of any package may use it"},
-	"internal/testing/testwhole":         {"root formats internal/testing/memory internal/testing/testclient internal/testing/testmodel views", "", "it opens golden models for the tests of whole ones"},
+	"internal/testing/testpack":          {"", "", "it makes files that the tests of any package read"},
+	"internal/testing/testpack/pack":     {"internal/testing/testpack", "", "it writes recipes for testpack, and must read weights without the code that is tested with them"},
+	"internal/testing/testwhole":         {"root formats internal/testing/memory internal/testing/testclient internal/testing/testmodel internal/testing/testpack views", "", "it opens golden models for the tests of whole ones"},
 	"internal/testing/testoptions":       {"root formats/models", "", "it reads tables of options, for the tests of every program that has them"},
 	"internal/testing/testwatch":         {"", "", "it makes a place where nobody may watch files, whatever is tested there"},
 	"internal/testing/testmodel":         {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
@@ -292,7 +298,7 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s (%s) must not import %s: %s", dir, file, name, why)
 			}
 		}
-		allowed = append(append(allowed, strings.Fields(r.tests)...), everyTest)
+		allowed = append(append(allowed, strings.Fields(r.tests)...), everyTest...)
 		for name, file := range tests {
 			if why := check(dir, allowed, name); why != "" {
 				t.Errorf("tests of %s (%s) must not import %s: %s", dir, file, name, why)
@@ -303,6 +309,37 @@ func TestImports(t *testing.T) {
 		if !slices.Contains(dirs, dir) {
 			t.Errorf("there is no package %s any more", dir)
 		}
+	}
+}
+
+// TestTestdataIsMade: weights of testdata are made by testpack, so tests that read testdata
+// import it.
+func TestTestdataIsMade(t *testing.T) {
+	root := filepath.Join("..", "..")
+	reads := regexp.MustCompile(`"(\.\./)+testdata|"\.\.", "testdata"`)
+	found := 0
+	for _, dir := range packages(t, root) {
+		files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reads.Match(text) {
+				continue
+			}
+			found++
+			if _, tests := imports(t, filepath.Join(root, dir)); tests[module+"/"+testpack] == "" {
+				t.Errorf("%s reads testdata, so a test of the package has to import %s", file, testpack)
+			}
+			break
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d packages read testdata", found)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
+	_ "github.com/tensorfs/tensorfs/internal/testing/testpack" // makes the weights of testdata
 )
 
 // Data is testdata, from the directory of a package at any depth.

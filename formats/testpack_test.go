@@ -1,0 +1,3 @@
+package formats_test
+
+import _ "github.com/tensorfs/tensorfs/internal/testing/testpack" // makes the weights of testdata
