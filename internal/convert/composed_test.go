@@ -13,7 +13,6 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
@@ -43,20 +42,6 @@ func golden(t testing.TB) []string {
 	return configs
 }
 
-// parse parses a file in memory.
-func parse(t testing.TB, b []byte) *gguf.File {
-	t.Helper()
-	f, err := memory.New(map[string][]byte{"m": b}).OpenFile("m")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := gguf.Parse(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // TestComposed holds that the GGUF parser accepts a composed file, that its tensors have the golden
 // bytes at the offsets in the header, and that reading any part gives the same bytes as reading the
 // file.
@@ -65,7 +50,7 @@ func TestComposed(t *testing.T) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			f := convert.GGUF(testwhole.Open(t, dir), convert.Options{})
 			b := one(t, f)
-			p := parse(t, b)
+			p := testwhole.Parse(t, b)
 			if len(p.Tensors) != f.Tensors || p.Version != 3 || len(b)%32 != 0 {
 				t.Errorf("version %d, %d tensors, %d bytes; %s", p.Version, len(p.Tensors), len(b), f.Describe())
 			}
@@ -117,7 +102,7 @@ func TestComposedOllama(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer o.Close()
-		got, want := parse(t, one(t, convert.GGUF(o, convert.Options{}))), parse(t, one(t, convert.GGUF(m, convert.Options{})))
+		got, want := testwhole.Parse(t, one(t, convert.GGUF(o, convert.Options{}))), testwhole.Parse(t, one(t, convert.GGUF(m, convert.Options{})))
 		for i, x := range want.Metadata {
 			if y := got.Metadata[i]; y.Key != x.Key || x.Key != "general.name" && fmt.Sprint(values(y.Value)) != fmt.Sprint(values(x.Value)) {
 				t.Errorf("%s: %s is %v, want %s: %v", name, y.Key, y.Value, x.Key, x.Value)
@@ -143,7 +128,7 @@ func values(v any) any {
 func TestTypes(t *testing.T) {
 	for _, d := range []tensorfs.DType{tensorfs.F16, tensorfs.BF16, tensorfs.Q8_0, tensorfs.Q4_0} {
 		f := convert.GGUF(testwhole.Open(t, testdata+"whole-gguf/llama3"), convert.Options{Quantise: pure(d)})
-		p := parse(t, one(t, f))
+		p := testwhole.Parse(t, one(t, f))
 		if f.Types[d.String()] == 0 || f.Exact != (d == tensorfs.BF16) {
 			t.Errorf("%v: %s", d, f.Describe())
 		}
@@ -209,7 +194,7 @@ func TestWithoutTokenizer(t *testing.T) {
 			}
 			continue
 		}
-		p := parse(t, one(t, f))
+		p := testwhole.Parse(t, one(t, f))
 		if p.Value("tokenizer.ggml.model") != "none" || p.Value("qwen2.vocab_size") == nil {
 			t.Errorf("%v", p.Metadata)
 		}

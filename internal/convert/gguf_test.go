@@ -14,7 +14,6 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
@@ -112,13 +111,9 @@ func TestMerged(t *testing.T) {
 	}
 	defer m.Close()
 	got := one(t, convert.GGUF(m, convert.Options{}))
-	f, err := memory.New(map[string][]byte{"m": got}).OpenFile("m")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := gguf.Parse(f)
-	if err != nil || p.Alignment != 64 || len(p.Tensors) != len(g.Tensors) {
-		t.Fatalf("%+v, %v", p, err)
+	p := testwhole.Parse(t, got)
+	if p.Alignment != 64 || len(p.Tensors) != len(g.Tensors) {
+		t.Fatalf("%+v", p)
 	}
 	for i, x := range p.Tensors {
 		if want := g.Tensors[i]; x.Source != want.Name || !bytes.Equal(testwhole.Read(t, x.Data), want.Data) {
@@ -177,7 +172,7 @@ func TestStoredTypes(t *testing.T) {
 		}
 		defer again.Close()
 		for _, d := range []tensorfs.DType{tensorfs.Q8_0, tensorfs.Q4_0, tensorfs.F16, tensorfs.BF16} {
-			got, want := parse(t, one(t, convert.GGUF(again, convert.Options{Quantise: pure(d)}))), parse(t, one(t, convert.GGUF(m, convert.Options{Quantise: pure(d)})))
+			got, want := testwhole.Parse(t, one(t, convert.GGUF(again, convert.Options{Quantise: pure(d)}))), testwhole.Parse(t, one(t, convert.GGUF(m, convert.Options{Quantise: pure(d)})))
 			blocks := false
 			for _, x := range want.Tensors {
 				y := got.Tensors[slices.IndexFunc(got.Tensors, func(y tensorfs.Tensor) bool { return y.Source == x.Source })]

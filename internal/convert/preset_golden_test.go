@@ -71,7 +71,7 @@ func testPresets(t *testing.T, golden string, cases int, form string) {
 				}
 				return
 			}
-			file := parse(t, one(t, f))
+			file := testwhole.Parse(t, one(t, f))
 			if v := file.Value("general.file_type"); v != p.FileType {
 				t.Errorf("general.file_type is %v, not %d", v, p.FileType)
 			}

@@ -22,47 +22,36 @@ import (
 // TestProjectorsBack converts the tensors of a projector's file back to a directory's tensors: the
 // same names, shapes and numbers.
 func TestProjectorsBack(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
-	if err != nil || len(files) != 12 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".mmproj.tsv")
-		t.Run(name, func(t *testing.T) {
-			x, err := projected(t, opened(t, name), Options{})
-			if err != nil {
-				t.Fatal(err)
+	eachProjector(t, func(t *testing.T, _ string, x projection) {
+		var tensors []tensorfs.Tensor
+		for _, s := range x.list {
+			tensors = append(tensors, tensorfs.Tensor{Source: s.Name, DType: s.DType, Shape: s.Shape, Data: s.Data})
+		}
+		tower, err := layout.TowerOf(x.about.Projector, x.about.Fact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := tower.Model(tensors, layout.GGUF)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var made layout.List
+		w := tower.Walk(own, layout.HF, x.about.Fact)
+		w.Sink = &made
+		if err := w.Run(); err != nil {
+			t.Fatal(err)
+		}
+		got, want := map[string]string{}, map[string]string{}
+		for i := range made.Tensors {
+			got[made.Names[i].Name] = numbersOf(t, &made.Tensors[i])
+		}
+		for i := range x.m.Tensors {
+			if source := &x.m.Tensors[i]; towerOf(source) != "" {
+				want[source.Source] = numbersOf(t, source)
 			}
-			var tensors []tensorfs.Tensor
-			for _, s := range x.list {
-				tensors = append(tensors, tensorfs.Tensor{Source: s.Name, DType: s.DType, Shape: s.Shape, Data: s.Data})
-			}
-			tower, err := layout.TowerOf(x.about.Projector, x.about.Fact)
-			if err != nil {
-				t.Fatal(err)
-			}
-			own, err := tower.Model(tensors, layout.GGUF)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var made layout.List
-			w := tower.Walk(own, layout.HF, x.about.Fact)
-			w.Sink = &made
-			if err := w.Run(); err != nil {
-				t.Fatal(err)
-			}
-			got, want := map[string]string{}, map[string]string{}
-			for i := range made.Tensors {
-				got[made.Names[i].Name] = numbersOf(t, &made.Tensors[i])
-			}
-			for i := range x.m.Tensors {
-				if source := &x.m.Tensors[i]; towerOf(source) != "" {
-					want[source.Source] = numbersOf(t, source)
-				}
-			}
-			testwhole.Same(t, got, want)
-		})
-	}
+		}
+		testwhole.Same(t, got, want)
+	})
 }
 
 // sections are an array of metadata.

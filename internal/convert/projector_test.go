@@ -67,9 +67,9 @@ func opened(t *testing.T, name string) *tensorfs.Model {
 	return m
 }
 
-// TestProjectors compares every tensor and every key with the files that llama.cpp's converter
-// makes from vision towers.
-func TestProjectors(t *testing.T) {
+// eachProjector runs fn for the vision tower of each golden model that has one, in a test of
+// its own. file lists the tensors that llama.cpp's converter makes from it.
+func eachProjector(t *testing.T, fn func(t *testing.T, file string, x projection)) {
 	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
 	if err != nil || len(files) != 12 {
 		t.Fatal(files, err)
@@ -81,15 +81,23 @@ func TestProjectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := map[string]string{}
-			for _, r := range testwhole.Table(t, filepath.Join(testdata, "whole-gguf", "..", "architectures", "expected", filepath.Base(file))) {
-				want[r[0]] = strings.Join(r[1:5], " ")
-			}
-			got, _ := lines(t, x.list)
-			testwhole.Same(t, got, want)
-			sameKeys(t, x.about.Keys(x.notes.FileType), strings.TrimSuffix(file, "tsv")+"meta.json")
+			fn(t, file, x)
 		})
 	}
+}
+
+// TestProjectors compares every tensor and every key with the files that llama.cpp's converter
+// makes from vision towers.
+func TestProjectors(t *testing.T) {
+	eachProjector(t, func(t *testing.T, file string, x projection) {
+		want := map[string]string{}
+		for _, r := range testwhole.Table(t, filepath.Join(testdata, "whole-gguf", "..", "architectures", "expected", filepath.Base(file))) {
+			want[r[0]] = strings.Join(r[1:5], " ")
+		}
+		got, _ := lines(t, x.list)
+		testwhole.Same(t, got, want)
+		sameKeys(t, x.about.Keys(x.notes.FileType), strings.TrimSuffix(file, "tsv")+"meta.json")
+	})
 }
 
 // sameKeys compares keys with the keys of a file that the converter made.

@@ -66,7 +66,7 @@ var rules = map[string]rule{
 	"internal/testing/testlimit":         {"", "", "it measures any code, so that the tests of any package may use it"},
 	"internal/testing/testpack":          {"", "", "it makes files that the tests of any package read"},
 	"internal/testing/testpack/pack":     {"internal/testing/testpack", "", "it writes recipes for testpack, and must read weights without the code that is tested with them"},
-	"internal/testing/testwhole":         {"root formats internal/testing/memory internal/testing/testclient internal/testing/testmodel internal/testing/testpack views", "", "it opens golden models for the tests of whole ones"},
+	"internal/testing/testwhole":         {"root formats formats/gguf internal/testing/memory internal/testing/testclient internal/testing/testmodel internal/testing/testpack views", "", "it opens golden models for the tests of whole ones"},
 	"internal/testing/testoptions":       {"root formats/models", "", "it reads tables of options, for the tests of every program that has them"},
 	"internal/testing/testwatch":         {"", "", "it makes a place where nobody may watch files, whatever is tested there"},
 	"internal/testing/testmodel":         {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},

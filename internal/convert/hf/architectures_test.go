@@ -23,6 +23,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -310,7 +311,7 @@ func roundedTensors(t *testing.T) map[string]string {
 }
 
 func (c *goldenCase) compareGGUF(t *testing.T, wrong *problems, file []byte, without ...string) {
-	f, want := parse(t, file), c.rowsOf(t, ".tensors.tsv")
+	f, want := testwhole.Parse(t, file), c.rowsOf(t, ".tensors.tsv")
 	got := tensorsOfGGUF(t, f)
 	for key, hash := range roundedTensors(t) {
 		name, isCase := strings.CutPrefix(key, c.name+" ")
@@ -523,7 +524,7 @@ func (c *goldenCase) checkRound(t *testing.T) []string {
 	if again == nil {
 		return wrong
 	}
-	a, b := parse(t, c.gguf), parse(t, again["model.gguf"])
+	a, b := testwhole.Parse(t, c.gguf), testwhole.Parse(t, again["model.gguf"])
 	wrong.compare(tensorsOfGGUF(t, b), tensorsOfGGUF(t, a))
 	wrong.compare(roundKeys(b), roundKeys(a))
 	return wrong

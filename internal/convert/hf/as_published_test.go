@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
 // tableOf returns the rows of a table of tensors, as tensorsOfGGUF has them, and the keys beside it.
@@ -140,7 +141,7 @@ func (c published) check(t *testing.T, name string) {
 		if files[file] == nil {
 			t.Fatalf("there is no %s: %q", file, made.Notes)
 		}
-		g := parse(t, files[file])
+		g := testwhole.Parse(t, files[file])
 		got := tensorsOfGGUF(t, g)
 		for _, name := range strings.Fields(c.absent) {
 			delete(got, name)
@@ -228,7 +229,7 @@ func TestWithoutTextClass(t *testing.T) {
 		case want == "" && !strings.Contains(made.Reason, "LlavaForConditionalGeneration"), want != "" && made.Reason != "":
 			t.Errorf("%s: %q", kind, made.Reason)
 		case want != "":
-			got := parse(t, contents(t, made)["model.gguf"])
+			got := testwhole.Parse(t, contents(t, made)["model.gguf"])
 			if got.Value("general.architecture") != any(want) || len(got.Tensors) != 21 {
 				t.Errorf("%s: %v with %d tensors", kind, got.Value("general.architecture"), len(got.Tensors))
 			}
@@ -346,7 +347,7 @@ func TestChangedConfigs(t *testing.T) {
 				t.Errorf("%s with %q: %q, want %q", c.model, c.changes, made.Reason, c.reason)
 			}
 		default:
-			got := parse(t, contents(t, made)["model.gguf"]).Value(c.key)
+			got := testwhole.Parse(t, contents(t, made)["model.gguf"]).Value(c.key)
 			if a, ok := got.(tensorfs.Array); ok {
 				got = elements(a)
 			}
@@ -372,7 +373,7 @@ func phiScaling(short, long float64) map[string]any {
 // them, and hf/ records it.
 func TestManyLayersOfCohere(t *testing.T) {
 	text, _ := pairOf(t, "command-r")
-	g := parse(t, text)
+	g := testwhole.Parse(t, text)
 	meta := slices.Clone(g.Metadata)
 	for i := range meta {
 		if meta[i].Key == "command-r.block_count" {
@@ -421,7 +422,7 @@ func TestManyLayersOfCohere(t *testing.T) {
 	}
 	var wrong problems
 	if again := wrong.of(t, convert.GGUF, openDirectory, files); again != nil {
-		got := tensorsOfGGUF(t, parse(t, again["model.gguf"]))
+		got := tensorsOfGGUF(t, testwhole.Parse(t, again["model.gguf"]))
 		if len(got) != len(list) || !strings.HasPrefix(got["blk.63.attn_q_norm.weight"], "F32 16x4 ") {
 			wrong.add("gguf/ of hf/ has %d tensors, and %q", len(got), got["blk.63.attn_q_norm.weight"])
 		}
@@ -442,7 +443,7 @@ func TestNormsOfNemotron(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	g := parse(t, contents(t, convert.GGUF(m, convert.Options{}))["model.gguf"])
+	g := testwhole.Parse(t, contents(t, convert.GGUF(m, convert.Options{}))["model.gguf"])
 	var list []gguf.Stored
 	for _, x := range g.Tensors {
 		list = append(list, gguf.Stored{Name: x.Source, DType: x.DType, Shape: x.Shape, Data: x.Data})
@@ -477,7 +478,7 @@ func TestLongFactorsOfMiniCPM(t *testing.T) {
 	if made == nil {
 		t.Fatal(wrong)
 	}
-	g := parse(t, made["model.gguf"])
+	g := testwhole.Parse(t, made["model.gguf"])
 	if got := tensorsOfGGUF(t, g); g.Value("minicpm.rope.scaling.type") != any("longrope") || got["rope_factors_long.weight"] == "" || got["rope_factors_short.weight"] != got["rope_factors_long.weight"] {
 		t.Errorf("%v, %q", g.Value("minicpm.rope.scaling.type"), got["rope_factors_long.weight"])
 	}

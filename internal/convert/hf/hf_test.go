@@ -12,7 +12,6 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
-	"github.com/tensorfs/tensorfs/formats/gguf"
 	hfmodel "github.com/tensorfs/tensorfs/formats/hf"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/hf"
@@ -301,7 +300,7 @@ func TestBothWays(t *testing.T) {
 		}
 		defer back.Close()
 		again := contents(t, convert.GGUF(back, convert.Options{}))["model.gguf"]
-		a, b := parse(t, first), parse(t, again)
+		a, b := testwhole.Parse(t, first), testwhole.Parse(t, again)
 		if len(a.Tensors) != len(b.Tensors) {
 			t.Errorf("%s: %d tensors, then %d", name, len(a.Tensors), len(b.Tensors))
 			continue
@@ -329,19 +328,6 @@ func TestBothWays(t *testing.T) {
 			}
 		}
 	}
-}
-
-func parse(t *testing.T, b []byte) *gguf.File {
-	t.Helper()
-	f, err := memory.New(map[string][]byte{"m": b}).OpenFile("m")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := gguf.Parse(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 func all(t *testing.T, d tensorfs.Data) []byte {

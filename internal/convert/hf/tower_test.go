@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
 // pairOf makes both GGUF files of a model of testdata/architectures; the second is nil if gguf/ has
@@ -255,7 +256,7 @@ func TestTowersOfExperts(t *testing.T) {
 			t.Fatal(c.model, wrong)
 		}
 		for _, name := range []string{"model.gguf", "mmproj.gguf"} {
-			if is, want := tensorsOfGGUF(t, parse(t, again[name])), tensorsOfGGUF(t, parse(t, made[name])); !maps.Equal(is, want) {
+			if is, want := tensorsOfGGUF(t, testwhole.Parse(t, again[name])), tensorsOfGGUF(t, testwhole.Parse(t, made[name])); !maps.Equal(is, want) {
 				for tensor := range want {
 					if is[tensor] != want[tensor] {
 						t.Errorf("%s: %s is %s, and was %s", c.model, tensor, is[tensor], want[tensor])

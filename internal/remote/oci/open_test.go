@@ -166,14 +166,11 @@ func TestRedirectsAndTokens(t *testing.T) {
 	}
 }
 
-// A process that is given another login asks for the next token with it.
-func TestLoginChanges(t *testing.T) {
-	f := newFake(t)
-	f.login, f.user, f.uses = "Bearer", "me:one", 3
-	environ(t, "")
-	t.Setenv(loginEnv, known(f.host(), f.user))
-	push(t, f, "a/big", "latest", "", dockerV2, entry{"application/vnd.docker.ai.gguf.v3", make([]byte, 40<<20), named("big.gguf")})
-	l, file, err := Open(t.Context(), Scheme+f.host()+"/a/big", options(t))
+// firstBytes opens the model of a name, and returns what reads ten bytes of it at an offset. The
+// first ones were read.
+func firstBytes(t *testing.T, f *fake, name string) func(off int64) error {
+	t.Helper()
+	l, file, err := Open(t.Context(), Scheme+f.host()+name, options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,11 +178,22 @@ func TestLoginChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	t.Cleanup(func() { r.Close() })
 	read := func(off int64) error { return tensorfs.ReadFull(r.Section(0, r.Size()), make([]byte, 10), off) }
 	if err := read(0); err != nil {
 		t.Fatal(err)
 	}
+	return read
+}
+
+// A process that is given another login asks for the next token with it.
+func TestLoginChanges(t *testing.T) {
+	f := newFake(t)
+	f.login, f.user, f.uses = "Bearer", "me:one", 3
+	environ(t, "")
+	t.Setenv(loginEnv, known(f.host(), f.user))
+	push(t, f, "a/big", "latest", "", dockerV2, entry{"application/vnd.docker.ai.gguf.v3", make([]byte, 40<<20), named("big.gguf")})
+	read := firstBytes(t, f, "/a/big")
 	f.user = "me:two"
 	t.Setenv(loginEnv, known(f.host(), f.user))
 	for off := int64(0); off < 40<<20; off += 3 << 20 {
@@ -396,19 +404,7 @@ func TestLater(t *testing.T) {
 			environ(t, "")
 			f := newFake(t)
 			push(t, f, "a", "latest", "", dockerV2, entry{"application/vnd.docker.ai.gguf.v3", make([]byte, 20<<20), named("x.gguf")})
-			l, file, err := Open(t.Context(), Scheme+f.host()+"/a", options(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := l.OpenFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			read := func(off int64) error { return tensorfs.ReadFull(r.Section(0, r.Size()), make([]byte, 10), off) }
-			if err := read(0); err != nil {
-				t.Fatal(err)
-			}
+			read := firstBytes(t, f, "/a")
 			f.set(func() {
 				f.asked = nil
 				f.fault = func(w http.ResponseWriter, r *http.Request) bool {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
 	"github.com/tensorfs/tensorfs/internal/testing/testclient"
 	_ "github.com/tensorfs/tensorfs/internal/testing/testpack" // makes the weights of testdata
@@ -138,4 +139,18 @@ func Same(tb testing.TB, got, want map[string]string) {
 			tb.Errorf("%s is not in the table", name)
 		}
 	}
+}
+
+// Parse parses a GGUF file in memory.
+func Parse(t testing.TB, b []byte) *gguf.File {
+	t.Helper()
+	f, err := memory.New(map[string][]byte{"m": b}).OpenFile("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := gguf.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
