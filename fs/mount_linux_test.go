@@ -506,6 +506,7 @@ func TestKilledWhileAsked(t *testing.T) {
 
 // TestHung: a server that does not answer is neither cleaned nor waited for.
 func TestHung(t *testing.T) {
+	t.Parallel()
 	s := serve(t, "model", newModel(t, 1<<20))
 	s.stop()
 	m := mounts.Mount{Mountpoint: s.mountpoint}

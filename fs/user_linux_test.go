@@ -22,6 +22,7 @@ const ordinaryUID = 65534
 // TestAsOrdinaryUser runs the tests of mounting again as a user without rights, through
 // fusermount3. If only root may open /dev/fuse, it changes this in a mount namespace of its own.
 func TestAsOrdinaryUser(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("the tests run as an ordinary user already")
 	}

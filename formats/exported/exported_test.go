@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
@@ -50,6 +51,27 @@ func write(t *testing.T, m *tensorfs.Model, dir string, links bool, keep func(pa
 	if _, err := export.Run(t.Context(), dir, files, export.Options{Jobs: 2, ModTime: m.ModTime, Check: m.Check}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// memoryDir returns a directory in memory if the system has one with room. Exports are
+// durable, and on a disk these tests would wait for it most of their time; the tests of
+// internal/export write to the disk.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	var st syscall.Statfs_t
+	if err := syscall.Statfs("/dev/shm", &st); err != nil || st.Bavail*uint64(st.Bsize) < 64<<20 {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "tensorfs-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // in keeps the texts and the files of views.
@@ -172,7 +194,7 @@ func sameViews(t *testing.T, got, want []views.Built) {
 // TestExports opens an export of raw/ of every golden model.
 func TestExports(t *testing.T) {
 	golden(t, func(t *testing.T, m *tensorfs.Model) {
-		dir := t.TempDir()
+		dir := memoryDir(t)
 		write(t, m, dir, false, in("raw"))
 		got := open(t, dir)
 		if got.Format != exported.Format || got.Path != dir || len(got.Sources) != len(m.Tensors) {
@@ -185,7 +207,7 @@ func TestExports(t *testing.T) {
 // TestMounts opens trees with links to the model's files, as mounts have them.
 func TestMounts(t *testing.T) {
 	golden(t, func(t *testing.T, m *tensorfs.Model) {
-		dir := t.TempDir()
+		dir := memoryDir(t)
 		write(t, m, dir, true, in())
 		if err := os.Mkdir(filepath.Join(dir, "raw"), 0o777); err != nil && !os.IsExist(err) {
 			t.Fatal(err)
@@ -223,7 +245,7 @@ func TestParts(t *testing.T) {
 		{"gguf/v1.gguf", "raw", "raw packed f16", 0},
 	} {
 		t.Run(c.model+" "+c.keep, func(t *testing.T) {
-			m, dir := open(t, filepath.Join(testdata, c.model)), t.TempDir()
+			m, dir := open(t, filepath.Join(testdata, c.model)), memoryDir(t)
 			write(t, m, dir, false, in(strings.Fields(c.keep)...))
 			got := open(t, dir)
 			if c.tensors == 0 && len(got.Tensors) != len(m.Tensors) {
@@ -257,7 +279,7 @@ func TestParts(t *testing.T) {
 // TestIncomplete opens what lacks files: codes without their scales are only bytes, and
 // a tree without tensors is refused with the next step.
 func TestIncomplete(t *testing.T) {
-	m, dir := open(t, filepath.Join(testdata, "models-mlx/qwen3-mixed")), t.TempDir()
+	m, dir := open(t, filepath.Join(testdata, "models-mlx/qwen3-mixed")), memoryDir(t)
 	write(t, m, dir, false, func(path string) bool { return path == "index.json" || path == "raw/layers.0.attention.q.weight" })
 	got := open(t, dir)
 	if len(got.Tensors) != 1 || got.Tensors[0].Quant != nil || !strings.Contains(got.Tensors[0].Opaque, "raw/layers.0.attention.q.scales") {
@@ -274,7 +296,7 @@ func TestIncomplete(t *testing.T) {
 // TestChanged holds that an open tree whose files are replaced continues with its open files, and
 // that one whose files are overwritten gives ErrChanged.
 func TestChanged(t *testing.T) {
-	m, dir := open(t, filepath.Join(testdata, "gguf/llama-xs.q8_0.gguf")), t.TempDir()
+	m, dir := open(t, filepath.Join(testdata, "gguf/llama-xs.q8_0.gguf")), memoryDir(t)
 	write(t, m, dir, false, in("raw"))
 	got := open(t, dir)
 	path := filepath.Join(dir, "raw/output_norm.weight")

@@ -22,6 +22,7 @@ const (
 
 // Lists of files that are refused, in one line.
 func TestHostileTrees(t *testing.T) {
+	t.Parallel()
 	file := func(path, rest string) string { return `[{"type":"file","path":"` + path + `",` + rest + `}]` }
 	good := `"size":5,"oid":"` + gitID + `"`
 	var page atomic.Value
@@ -98,6 +99,7 @@ func TestHostileTrees(t *testing.T) {
 
 // The request for a commit, and malformed answers.
 func TestHostileCommits(t *testing.T) {
+	t.Parallel()
 	var text string
 	h := testhub.NewHub(t)
 	h.Break(func(w http.ResponseWriter, r *http.Request, _ bool) bool {
@@ -135,6 +137,7 @@ func TestHostileCommits(t *testing.T) {
 
 // A name that was kept is not trusted more than a server.
 func TestHostilePins(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	id := h.Commit("org/name", map[string][]byte{"config.json": []byte("{}")})
 	for _, files := range [][]file{{{Path: "a", Size: -1, Git: gitID}}, {{Path: "a", Size: 1, Git: "x"}}, {{Path: "a", Size: 1}}} {
@@ -156,6 +159,7 @@ func TestHostilePins(t *testing.T) {
 }
 
 func TestNextPage(t *testing.T) {
+	t.Parallel()
 	for link, want := range map[string]string{
 		"": "-", "<": "-", "<x>": "-", `<https://h/x?cursor=a%3D&b=c>; rel="next"`: "cursor=a%3D&b=c", `</x?c=1>;rel=next`: "c=1",
 		`<https://h/?a=1>; rel="prev", <https://h/?a=2>; rel="next"`: "a=2", `<?a=1>; rel="prev",<?a=2>; title="x"; REL=next`: "a=2",
@@ -172,6 +176,7 @@ func TestNextPage(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		env              map[string]string
 		endpoint, offers string

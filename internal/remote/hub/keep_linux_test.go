@@ -68,6 +68,7 @@ func filesBelow(t *testing.T, dir string) (list []string) {
 // Keep lays out a commit as huggingface_hub does, without asking for a byte that the cache
 // has, and once more without changing anything.
 func TestKeep(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	commit := h.Commit("acme/tiny", keptFiles)
 	m := newMachine(t, h)
@@ -119,6 +120,7 @@ func TestKeep(t *testing.T) {
 // Nothing gets the name of a blob that is not its content, and no ref is written before all
 // is there. A blob that is there stays.
 func TestKeepWrong(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	commit := h.Commit("acme/tiny", keptFiles)
 	h.Break(func(w http.ResponseWriter, r *http.Request, data bool) bool {
@@ -171,6 +173,7 @@ func TestKeepWrong(t *testing.T) {
 
 // Every maker of a blob takes huggingface_hub's lock; many concurrent makers make one snapshot.
 func TestKeepLocks(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	commit := h.Commit("acme/tiny", keptFiles)
 	m := newMachine(t, h)
@@ -212,6 +215,7 @@ func TestKeepLocks(t *testing.T) {
 // On another file system the files are copied; without enough room, no incomplete file gets its
 // name.
 func TestKeepElsewhere(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	commit := h.Commit("acme/tiny", keptFiles)
 	m := newMachine(t, h)

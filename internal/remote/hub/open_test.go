@@ -90,6 +90,7 @@ func secret(s string) bool {
 
 // A process that is given another token uses it for the next request.
 func TestTokenChanges(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	h.Private["org/name"] = token
 	h.Commit("org/name", map[string][]byte{"a.gguf": pattern(9<<20, 1), "b.gguf": pattern(9<<20, 2)}, "main")
@@ -110,6 +111,7 @@ func TestTokenChanges(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	files := map[string][]byte{
 		"config.json": []byte(`{"model_type":"llama"}`), "model.safetensors": pattern(3<<20+77, 1),
@@ -144,6 +146,7 @@ func TestOpen(t *testing.T) {
 }
 
 func TestPathAfterRevision(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	h.Commit("org/name", map[string][]byte{"unet/model.safetensors": pattern(1000, 1)}, "main", "refs/pr/1")
 	m := newMachine(t, h)
@@ -167,6 +170,7 @@ func TestPathAfterRevision(t *testing.T) {
 
 // Pages of 1,000 entries are followed by the query of their Link.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	files := map[string][]byte{}
 	for i := range 2345 {
@@ -185,6 +189,7 @@ func TestPages(t *testing.T) {
 // Row 16: the server with the data gets no credentials, and a file is resolved once,
 // however many ranges are read.
 func TestCredentialsAndOneResolve(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	h.Private["org/name"] = token
 	model := pattern(40<<20, 3)
@@ -238,6 +243,7 @@ func TestCredentialsAndOneResolve(t *testing.T) {
 // Row 17: an address that ends is resolved once more, and a file is refused only if
 // that does not help.
 func TestAddressEnds(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusGone} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			h := testhub.NewHub(t)
@@ -289,6 +295,7 @@ func TestAddressEnds(t *testing.T) {
 
 // Row 19: what the Hub refuses, in one line.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	files := map[string][]byte{"config.json": []byte("{}"), "model.safetensors": pattern(1000, 1)}
 	for _, name := range []string{"org/name", "org/private", "org/gated", "org/new", "org/busy"} {
@@ -350,6 +357,7 @@ func TestRefusals(t *testing.T) {
 
 // The Hub limits how often files are resolved, and states for how long.
 func TestLimited(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	model := pattern(1000, 1)
 	h.Commit("org/name", map[string][]byte{"model.safetensors": model})
@@ -377,6 +385,7 @@ func TestLimited(t *testing.T) {
 // Row 20: what is open stays as it is when main moves; who opens it again gets the
 // new commit, and equal files are not sent again.
 func TestMainMoves(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	one := map[string][]byte{"config.json": []byte(`{"a":1}`), "same.safetensors": pattern(2<<20, 1), "model.safetensors": pattern(2<<20, 2)}
 	two := map[string][]byte{"config.json": []byte(`{"a":2}`), "renamed.safetensors": one["same.safetensors"], "model.safetensors": pattern(2<<20, 3)}
@@ -412,6 +421,7 @@ func TestMainMoves(t *testing.T) {
 
 // Offline opens what was opened before, and reads what came, without a request.
 func TestOffline(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	h.Commit("org/name", map[string][]byte{"config.json": []byte("{}"), "model.safetensors": pattern(4<<20, 1)})
 	m := newMachine(t, h)
@@ -442,6 +452,7 @@ func TestOffline(t *testing.T) {
 
 // Blobs that Hugging Face's own programs have downloaded are read in place.
 func TestBeside(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	files := map[string][]byte{"config.json": []byte("{}"), "model.safetensors": pattern(2<<20, 1), "b.gguf": pattern(1<<20, 2), "c.gguf": pattern(1<<20, 3)}
 	h.Commit("org/name", files)
@@ -480,6 +491,7 @@ func TestBeside(t *testing.T) {
 
 // The Hub's answer about a file when it is resolved has to match the listing.
 func TestAnotherFile(t *testing.T) {
+	t.Parallel()
 	for name, header := range map[string][2]string{
 		"size":   {"X-Linked-Size", "7"},
 		"digest": {"X-Linked-ETag", `"` + strings.Repeat("0", 64) + `"`},
@@ -510,6 +522,7 @@ func TestAnotherFile(t *testing.T) {
 
 // Row 26: no secret is in what is printed or kept.
 func TestSecrets(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	h.Private["org/name"] = token
 	h.Commit("org/name", map[string][]byte{"config.json": []byte("{}"), "model.safetensors": pattern(1<<20, 1)})

@@ -20,6 +20,7 @@ func options(h *testhub.Hub) Options {
 // A commit that was opened is opened where the Hub does not answer, and not where it
 // refuses.
 func TestSilence(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	want := []byte(strings.Repeat("0123456789abcdef", 200_000))
 	h.Commit("org/name", map[string][]byte{"config.json": []byte("{}"), "model.gguf": want})
@@ -39,6 +40,7 @@ func TestSilence(t *testing.T) {
 
 // The pages of a list take no longer than a reader waits, all together.
 func TestPagesInTime(t *testing.T) {
+	t.Parallel()
 	h := testhub.NewHub(t)
 	h.Commit("org/name", map[string][]byte{"config.json": []byte("{}")})
 	var pages atomic.Int64

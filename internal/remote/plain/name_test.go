@@ -7,6 +7,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
+	t.Parallel()
 	for _, in := range []string{
 		"https://", "https:///m.gguf", "https://host", "https://host/", "https://host/dir/", "https://host/..", "https://host/a%2F", "https://host/a%00.gguf", "https://host/a%5Cb",
 		"https:host/m.gguf", "ftp://host/m.gguf", "https://user:secret@host:port/m.gguf", "https://user:secret@ho st/m.gguf", "https://user:secret@host/\x00?sig=secret",
@@ -24,6 +25,7 @@ func TestParse(t *testing.T) {
 
 // One file has one identity, whatever signature its address has; another file has another identity.
 func TestSame(t *testing.T) {
+	t.Parallel()
 	same := func(s string) string {
 		a, err := parse(s)
 		if err != nil {
@@ -55,6 +57,7 @@ func TestSame(t *testing.T) {
 }
 
 func TestShards(t *testing.T) {
+	t.Parallel()
 	a, err := parse("https://h/d/m-00002-of-00003.gguf?sig=x")
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +78,7 @@ func TestShards(t *testing.T) {
 }
 
 func TestNetrc(t *testing.T) {
+	t.Parallel()
 	const text = `# machine h login no password no
 machine other login o password op
 macdef init

@@ -67,6 +67,7 @@ func mustRead(t testing.TB, o Options, address string, want []byte) {
 // A file comes once, and is asked for its version when it is opened again; offline it
 // is not asked for.
 func TestOpen(t *testing.T) {
+	t.Parallel()
 	for name, size := range map[string]int{"large": 5*mib + 77, "of one cell": cache.CellSize, "small": 100, "of one byte": 1, "empty": 0} {
 		t.Run(name, func(t *testing.T) {
 			s := testweb.New(t)
@@ -113,6 +114,7 @@ func TestOpen(t *testing.T) {
 
 // Each range asks for the version, and a file of another one is not read. Row 13.
 func TestVersions(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		set     func(b *testweb.Behaviour)
 		change  func(b *testweb.Behaviour)
@@ -181,6 +183,7 @@ func otherSize(_ int, w http.ResponseWriter, r *http.Request) bool {
 
 // A file without anything that identifies its version is not shared with other readers.
 func TestPrivate(t *testing.T) {
+	t.Parallel()
 	for name, set := range map[string]func(b *testweb.Behaviour){
 		"nothing":   func(b *testweb.Behaviour) { b.ETag, b.Modified = "", time.Time{} },
 		"weak ETag": func(b *testweb.Behaviour) { b.ETag, b.Modified = `W/"x"`, time.Time{} },
@@ -207,6 +210,7 @@ func TestPrivate(t *testing.T) {
 
 // Servers that send only whole files. Row 14.
 func TestWhole(t *testing.T) {
+	t.Parallel()
 	s := testweb.New(t)
 	s.Change(func(b *testweb.Behaviour) { b.Whole = true })
 	b := pattern(10*mib + 1)
@@ -258,6 +262,7 @@ func TestWhole(t *testing.T) {
 
 // The other files of a split model come from beside it, with the same query.
 func TestSplit(t *testing.T) {
+	t.Parallel()
 	s := testweb.New(t)
 	files := map[string][]byte{}
 	for i := range 3 {
@@ -301,6 +306,7 @@ func TestSplit(t *testing.T) {
 
 // A server that redirects to another gets the credentials, and the other the ETag.
 func TestRedirect(t *testing.T) {
+	t.Parallel()
 	data, names := testweb.New(t), testweb.New(t)
 	b := pattern(12 * mib)
 	data.Put("/blob", bytes.NewReader(b))
@@ -341,6 +347,7 @@ func TestRedirect(t *testing.T) {
 // A password of ~/.netrc is not sent where others can read it on the way, or to whatever listens at
 // a port; a password in an address is. Neither is stored.
 func TestNetrcOverHTTP(t *testing.T) {
+	t.Parallel()
 	s := testweb.New(t)
 	s.Put("/m.gguf", bytes.NewReader(pattern(10)))
 	s.Break(func(_ int, w http.ResponseWriter, r *http.Request) bool {
@@ -371,6 +378,7 @@ func TestNetrcOverHTTP(t *testing.T) {
 
 // What a server may answer instead of a file: each is one line without secrets.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	for name, x := range map[string]struct {
 		answer func(w http.ResponseWriter, r *http.Request)
 		want   string

@@ -13,6 +13,7 @@ import (
 // A file that was opened is opened where the server does not answer, and not where it
 // refuses.
 func TestSilence(t *testing.T) {
+	t.Parallel()
 	s := testweb.New(t)
 	want := pattern(3*mib + 77)
 	s.Put("/m.gguf", bytes.NewReader(want))
