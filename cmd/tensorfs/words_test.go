@@ -187,7 +187,7 @@ func TestTheirWords(t *testing.T) {
 		{"cat --gguf-type q4_k_m.gguf MODEL gguf/model.gguf", 2, "did you mean Q4_K_M?"},
 		{"cat --gguf-type 15 MODEL gguf/model.gguf", 2, "did you mean Q4_K_M?"},
 		{"cat --gguf-type 8 MODEL gguf/model.gguf", 2, "did you mean Q5_0 or Q8_0?"},
-		{"cat --gguf-type q4_k_m --tensor-type (=q8_0 MODEL gguf/model.gguf", 2, "\"(\" is not a regular expression: missing closing ); a character"},
+		{"cat --gguf-type q4_k_m --tensor-type (=q8_0 MODEL gguf/model.gguf", 2, "\"(\" is not a regular expression: missing closing ); write a backslash"},
 		{"report -o nothere/x.html MODEL", 1, "nothere/x.html: there is no directory nothere"},
 		{"report -o Modelfile/x.html MODEL", 1, "Modelfile: it is not a directory"},
 		{"report MODEL out.html", 2, "-o out.html names the file"},
