@@ -151,8 +151,8 @@ func readAttributes(given map[string]string, local string) (attributes, error) {
 	return a, nil
 }
 
-// given returns the attributes as they would be given.
-func (a *attributes) given() map[string]string {
+// asGiven returns the attributes as they would be given.
+func (a *attributes) asGiven() map[string]string {
 	g := map[string]string{"model": a.Model, "path": a.Path, "views": a.Views, "ggufType": a.GGUFType, "lora": a.Lora, "warm": a.Warm}
 	if a.Offline {
 		g["offline"] = "true"

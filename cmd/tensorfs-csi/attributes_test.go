@@ -114,7 +114,7 @@ func FuzzAttributes(f *testing.F) {
 		if first, _, _ := strings.Cut(a.Path, "/"); a.Path != "" && (!filepath.IsLocal(a.Path) || filepath.Clean(a.Path) != a.Path || !slices.Contains(shownDirectories, first)) {
 			t.Errorf("path %q", a.Path)
 		}
-		again, err := readAttributes(a.given(), local)
+		again, err := readAttributes(a.asGiven(), local)
 		if err != nil || again != a {
 			t.Errorf("%v is %v when it is read again: %v", a, again, err)
 		}

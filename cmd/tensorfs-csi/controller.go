@@ -62,7 +62,7 @@ func (c *controller) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest)
 		clear(c.sizes)
 	}
 	c.sizes[r.Name] = size
-	context := a.given()
+	context := a.asGiven()
 	text, err := json.Marshal(context)
 	if err != nil {
 		return nil, err

@@ -35,11 +35,11 @@ func (f *fleet) current(key string, a attributes) (s *server, follows bool, err 
 	if s != nil && !s.isGone() {
 		return s, false, nil
 	}
-	return f.find(key, a)
+	return f.findRunning(key, a)
 }
 
-// find is current for a server that an earlier driver started.
-func (f *fleet) find(key string, a attributes) (s *server, follows bool, err error) {
+// findRunning is current for a server that an earlier driver started.
+func (f *fleet) findRunning(key string, a attributes) (s *server, follows bool, err error) {
 	m, err := top(f.dir.mount(key))
 	if err != nil {
 		return nil, false, err

@@ -118,7 +118,7 @@ func (f *fleet) tryServer(r, old *record, sec secrets) (*server, error) {
 	if err != nil {
 		f.log.Warn("a record cannot be read", "error", err)
 	}
-	users := of(all, r.Key)
+	users := recordsOf(all, r.Key)
 	others := make([]record, 0, len(users))
 	for _, u := range users {
 		if u.Volume != r.Volume || u.Target != r.Target {
@@ -156,7 +156,7 @@ func (f *fleet) passSecrets(s *server, sec secrets) {
 		return
 	}
 	all, err := f.dir.records()
-	if err != nil || !agree(of(all, s.key), sec.sum) {
+	if err != nil || !agree(recordsOf(all, s.key), sec.sum) {
 		return
 	}
 	if err := sec.pass(f.dir.secrets(s.key)); err != nil {

@@ -370,7 +370,7 @@ func (f *fleet) stop(key string) {
 	mountpoint := f.dir.mount(key)
 	s := f.running(key)
 	if s == nil { // of an earlier driver
-		found, _, err := f.find(key, attributes{})
+		found, _, err := f.findRunning(key, attributes{})
 		if err != nil {
 			f.log.Warn("a server cannot be found to end it", "key", key, "error", err)
 		}
@@ -446,7 +446,7 @@ func (f *fleet) retireStarted(s *server) {
 // isUsed reports whether a volume is bound to a server, or about to be. What cannot be read might say so.
 func (f *fleet) isUsed(key string) bool {
 	all, err := f.dir.records()
-	return err != nil || len(of(all, key)) > 0
+	return err != nil || len(recordsOf(all, key)) > 0
 }
 
 // defaultProgram is the tensorfs beside this program, else the one in PATH.

@@ -19,7 +19,7 @@ func (f *fleet) revive(key string, last *server, delay time.Duration) {
 	if err != nil {
 		f.log.Warn("records cannot be read", "error", err)
 	}
-	users := of(all, key)
+	users := recordsOf(all, key)
 	var sec secrets
 	if last != nil {
 		sec = last.secrets
@@ -122,7 +122,7 @@ func (f *fleet) restore() error {
 		keys[e.Name()] = true
 	}
 	for key := range keys {
-		go f.restoreKey(key, of(all, key))
+		go f.restoreKey(key, recordsOf(all, key))
 	}
 	return nil
 }

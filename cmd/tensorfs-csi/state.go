@@ -134,8 +134,8 @@ func (d layout) records() (all []record, err error) {
 	return all, err
 }
 
-// of returns the records of a server.
-func of(all []record, key string) (some []record) {
+// recordsOf returns the records of a server.
+func recordsOf(all []record, key string) (some []record) {
 	for _, r := range all {
 		if r.Key == key {
 			some = append(some, r)
