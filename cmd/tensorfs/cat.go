@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/describe"
+	"github.com/tensorfs/tensorfs/internal/verify"
 )
 
 type catOptions struct {
@@ -43,7 +45,7 @@ func (o *catOptions) run(cmd *cobra.Command, args []string) error {
 		path = strings.Trim(shown, "/")
 		e, err = tensorfs.Find(t.Root, path)
 	}
-	if own, ok := canonicalPath(t.Model, path); err != nil && ok { // Hugging Face's or GGUF's name of a tensor
+	if own, ok := describe.CanonicalPath(t.Model, path); err != nil && ok { // Hugging Face's or GGUF's name of a tensor
 		if named, nerr := tensorfs.Find(t.Root, own); nerr == nil || t.WhyAbsent(own) != "" {
 			path, e, err = own, named, nerr
 		}
@@ -92,22 +94,22 @@ func (c *counter) add(b []byte) {
 // small to have all of it at the end.
 func (o *output) verified(m *tensorfs.Model, path string, d tensorfs.Data) error {
 	name, ok := strings.CutPrefix(path, "source/")
-	want, u := unverifiedSource(m, name)
+	want, u := verify.UnverifiedSource(m, name)
 	if !ok || want == "" {
 		err := o.data(d)
 		if err == nil {
-			_, err = confirm(o.ctx, m)
+			_, err = verify.Confirm(o.ctx, m)
 		}
 		return err
 	}
-	h, sum := want.hash(u.Bytes)
+	h, sum := want.Hash(u.Bytes)
 	o.written.also = h
 	if err := o.data(d); err != nil {
 		return err
 	}
 	if got := sum(); o.written.n == u.Bytes && got != want {
-		_, err := confirm(o.ctx, m) // the cache forgets them, if it has all
-		return cmp.Or(err, want.differs(path, got))
+		_, err := verify.Confirm(o.ctx, m) // the cache forgets them, if it has all
+		return cmp.Or(err, want.Differs(path, got))
 	}
 	return nil
 }

@@ -18,7 +18,9 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/export"
+	"github.com/tensorfs/tensorfs/internal/verify"
 	"github.com/tensorfs/tensorfs/views/tree"
 	"golang.org/x/sys/unix"
 )
@@ -52,7 +54,7 @@ type exportReport struct {
 	Written   int    `json:"written"` // by this command; the rest existed
 	Links     int    `json:"links"`   // that were selected and left out
 	// Unverified is what of the model was not compared with its digest.
-	Unverified *unverified `json:"unverified,omitempty"`
+	Unverified *verify.Unverified `json:"unverified,omitempty"`
 }
 
 func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
@@ -110,15 +112,15 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 		Free: o.free,
 	})
 	end()
-	var left *unverified
+	var left *verify.Unverified
 	if err == nil {
 		left, err = confirmExport(ctx, t.Model, dir, sel.files)
 	}
-	wrong, ok := errors.AsType[wrongBytes](err)
+	wrong, ok := errors.AsType[verify.WrongBytes](err)
 	if !ok {
-		wrong = wrongBytes{o.remote.wrong()}
+		wrong = verify.WrongBytes{Err: o.remote.wrong()}
 	}
-	if wrong.error != nil {
+	if wrong.Err != nil {
 		return distrust(dir, wrong)
 	}
 	if err != nil {
@@ -146,8 +148,8 @@ func isPathOf(t *tree.Tree, path string) bool {
 
 // confirmExport is confirm for files that were exported to a directory. Whole files
 // of the model are compared there: the cache may be too small to have all of them.
-func confirmExport(ctx context.Context, m *tensorfs.Model, dir string, files []export.File) (*unverified, error) {
-	left, err := confirm(ctx, m)
+func confirmExport(ctx context.Context, m *tensorfs.Model, dir string, files []export.File) (*verify.Unverified, error) {
+	left, err := verify.Confirm(ctx, m)
 	if left == nil || err != nil {
 		return nil, err
 	}
@@ -156,11 +158,11 @@ func confirmExport(ctx context.Context, m *tensorfs.Model, dir string, files []e
 		if !ok {
 			continue
 		}
-		want, u := unverifiedSource(m, name)
+		want, u := verify.UnverifiedSource(m, name)
 		if want == "" {
 			continue
 		}
-		if err := want.compare(ctx, filepath.Join(dir, f.Path)); err != nil {
+		if err := want.Compare(ctx, filepath.Join(dir, f.Path)); err != nil {
 			return nil, err
 		}
 		left.Files, left.Here, left.Bytes = left.Files-u.Files, left.Here-u.Here, left.Bytes-u.Bytes
@@ -196,7 +198,7 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 		{What: "--gguf-type", Is: o.Types()},
 		{What: "--set, --unset", Is: changesFact(o.checked.Tree.Whole.Changes)},
 		{What: "--mmproj", Is: cmp.Or(o.Mmproj, "the default")},
-		{What: "--lora", Is: cmp.Or(withAdapters("", t.Model), "none")},
+		{What: "--lora", Is: cmp.Or(describe.WithAdapters("", t.Model), "none")},
 		{What: "--i2s", Is: cmp.Or(o.checked.Tree.Views.I2S, "the default")},
 		{What: "--views", Is: viewNames(t)},
 		{What: "--dequantise", Is: fmt.Sprint(o.Dequantise)},
@@ -208,7 +210,7 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 			if err != nil {
 				return nil, nil, err
 			}
-			facts, never = append(facts, export.Fact{What: fmt.Sprintf("model %d", i+1), Is: tensorfs.Printable(withAdapters(input.Path, input))}), append(never, own...)
+			facts, never = append(facts, export.Fact{What: fmt.Sprintf("model %d", i+1), Is: tensorfs.Printable(describe.WithAdapters(input.Path, input))}), append(never, own...)
 			facts = append(facts, of...)
 		}
 	}
@@ -251,7 +253,7 @@ func sourceFacts(m *tensorfs.Model, called string) (facts []export.Fact, never [
 			never = append(never, st)
 		}
 		what := ""
-		if digest := digestOf(s.Path); digest != "" { // its owner touches it
+		if digest := verify.DigestOf(s.Path); digest != "" { // its owner touches it
 			what = string(digest)
 		} else if d, derr := m.File(s.Name); derr == nil {
 			if f, ok := d.(interface{ Descriptor() int }); ok {

@@ -20,6 +20,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/environ"
 	"github.com/tensorfs/tensorfs/internal/export"
 	"github.com/tensorfs/tensorfs/internal/stores"
+	"github.com/tensorfs/tensorfs/internal/verify"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -132,13 +133,13 @@ type toStore struct {
 
 // exportToReport is the summary for programs.
 type exportToReport struct {
-	Store      string          `json:"store"` // its directory
-	Name       string          `json:"name"`
-	Path       string          `json:"path"` // of the manifest, the model's file or the snapshot
-	Files      []stores.Placed `json:"files"`
-	Template   string          `json:"template,omitempty"` // Ollama's name of how the model chats
-	Note       string          `json:"note,omitempty"`
-	Unverified *unverified     `json:"unverified,omitempty"`
+	Store      string             `json:"store"` // its directory
+	Name       string             `json:"name"`
+	Path       string             `json:"path"` // of the manifest, the model's file or the snapshot
+	Files      []stores.Placed    `json:"files"`
+	Template   string             `json:"template,omitempty"` // Ollama's name of how the model chats
+	Note       string             `json:"note,omitempty"`
+	Unverified *verify.Unverified `json:"unverified,omitempty"`
 }
 
 // toStore writes a model into a store.
@@ -167,7 +168,7 @@ func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) er
 	if err != nil {
 		return exportAdvice(err)
 	}
-	var left *unverified
+	var left *verify.Unverified
 	bars := []*cli.ProgressBar{}
 	draw := func(what string) func(total int64) func(int64) {
 		return func(total int64) func(int64) {
@@ -200,13 +201,13 @@ func (o *exportOptions) toStore(cmd *cobra.Command, store int, args []string) er
 
 // confirmFiles is confirm for files that were hashed on their way: what has the digest of a
 // file of the model is that file, also where the cache is too small to have all of it.
-func confirmFiles(ctx context.Context, m *tensorfs.Model, digests []string) (*unverified, error) {
-	left, err := confirm(ctx, m)
+func confirmFiles(ctx context.Context, m *tensorfs.Model, digests []string) (*verify.Unverified, error) {
+	left, err := verify.Confirm(ctx, m)
 	if left == nil || err != nil {
 		return nil, err
 	}
 	for _, s := range m.Sources {
-		if want, u := unverifiedSource(m, s.Name); want != "" && slices.Contains(digests, string(want)) {
+		if want, u := verify.UnverifiedSource(m, s.Name); want != "" && slices.Contains(digests, string(want)) {
 			left.Files, left.Here, left.Bytes = left.Files-u.Files, left.Here-u.Here, left.Bytes-u.Bytes
 		}
 	}
@@ -235,7 +236,7 @@ func (s *toStore) failed(ctx context.Context, err error) error {
 }
 
 // print reports what was written.
-func (s *toStore) print(cmd *cobra.Command, r *stores.Report, left *unverified) error {
+func (s *toStore) print(cmd *cobra.Command, r *stores.Report, left *verify.Unverified) error {
 	if s.o.json {
 		return cli.PrintJSON(cmd.OutOrStdout(), exportToReport{s.dir, s.name, r.Path, r.Files, r.Chat, s.note, left})
 	}

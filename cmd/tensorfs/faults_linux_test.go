@@ -41,19 +41,19 @@ var faults = []fault{
 	{"truncated", func(t *testing.T, p string) { must(t, os.Truncate(p, 5000)) }, fails},
 	{"extended", func(t *testing.T, p string) { appendTo(t, p) }, fails},
 	{"truncated and grown again", func(t *testing.T, p string) {
-		st := stat(t, p)
+		st := statOf(t, p)
 		must(t, os.Truncate(p, 5000))
 		must(t, os.Truncate(p, st.Size()))
 	}, fails},
 	{"overwritten in place", func(t *testing.T, p string) { overwrite(t, p) }, fails},
 	{"overwritten through a mapping", overwriteMapped, fails},
 	{"overwritten, and the times put back", func(t *testing.T, p string) {
-		st := stat(t, p)
+		st := statOf(t, p)
 		overwrite(t, p)
 		must(t, os.Chtimes(p, st.ModTime(), st.ModTime()))
 	}, fails},
 	{"truncated and grown again, mtime put back", func(t *testing.T, p string) {
-		st := stat(t, p)
+		st := statOf(t, p)
 		must(t, os.Truncate(p, 5000))
 		must(t, os.Truncate(p, st.Size()))
 		must(t, os.Chtimes(p, st.ModTime(), st.ModTime()))
@@ -77,11 +77,11 @@ var faults = []fault{
 		must(t, os.Link(p, p+".link"))
 		must(t, os.Remove(p+".link"))
 	}, same},
-	{"atime put back", func(t *testing.T, p string) { must(t, os.Chtimes(p, time.Unix(1, 0), stat(t, p).ModTime())) }, same},
+	{"atime put back", func(t *testing.T, p string) { must(t, os.Chtimes(p, time.Unix(1, 0), statOf(t, p).ModTime())) }, same},
 	{"made unreadable", func(t *testing.T, p string) { must(t, os.Chmod(p, 0)) }, same},
 }
 
-func stat(t *testing.T, path string) os.FileInfo {
+func statOf(t *testing.T, path string) os.FileInfo {
 	t.Helper()
 	st, err := os.Stat(path)
 	must(t, err)
@@ -98,7 +98,7 @@ func appendTo(t *testing.T, path string) {
 func overwrite(t *testing.T, path string) {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	must(t, err)
-	_, err = f.WriteAt(bytes.Repeat([]byte{0xee}, int(stat(t, path).Size())-8192), 8192)
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xee}, int(statOf(t, path).Size())-8192), 8192)
 	must(t, errors.Join(err, f.Close()))
 }
 
@@ -106,7 +106,7 @@ func overwriteMapped(t *testing.T, path string) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	must(t, err)
 	defer f.Close()
-	mem, err := unix.Mmap(int(f.Fd()), 0, int(stat(t, path).Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	mem, err := unix.Mmap(int(f.Fd()), 0, int(statOf(t, path).Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	must(t, err)
 	for i := 8192; i < len(mem); i += 100 {
 		mem[i] ^= 0xff
@@ -314,7 +314,7 @@ func TestFaultsOllama(t *testing.T) {
 		want   answer
 		verify string // verify's report about it
 	}{
-		{"truncated", func(t *testing.T, p string) { must(t, os.Truncate(p, stat(t, p).Size()-1)) }, fails, "bytes"},
+		{"truncated", func(t *testing.T, p string) { must(t, os.Truncate(p, statOf(t, p).Size()-1)) }, fails, "bytes"},
 		{"extended", appendTo, fails, "bytes"},
 		{"touched", func(t *testing.T, p string) { must(t, os.Chtimes(p, time.Now(), time.Now())) }, same, ""},
 		{"removed", func(t *testing.T, p string) { must(t, os.Remove(p)) }, same, "no such file"},

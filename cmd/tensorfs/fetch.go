@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/parallel"
+	"github.com/tensorfs/tensorfs/internal/verify"
 )
 
 type fetchOptions struct {
@@ -48,17 +49,8 @@ type fetchReport struct {
 	Repaired []string `json:"repaired,omitzero"`
 }
 
-// farFile is a file that comes through the cache.
-type farFile interface {
-	Size() int64
-	Stored() int64
-	Digest() string
-	Unverified() (bytes, absent int64)
-	Verify(ctx context.Context, came func(n int64)) error
-}
-
 // farFiles returns a model's remote files.
-func farFiles(m *tensorfs.Model) (list []farFile, err error) {
+func farFiles(m *tensorfs.Model) (list []verify.FarFile, err error) {
 	for i := range m.Sources {
 		if m.Sources[i].Local() {
 			continue
@@ -67,7 +59,7 @@ func farFiles(m *tensorfs.Model) (list []farFile, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if f, ok := d.(farFile); ok {
+		if f, ok := d.(verify.FarFile); ok {
 			list = append(list, f)
 		}
 	}
@@ -193,7 +185,7 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 }
 
 // storedOf is how much of files is on the disk.
-func storedOf(list []farFile) (n int64) {
+func storedOf(list []verify.FarFile) (n int64) {
 	for _, f := range list {
 		n += f.Stored()
 	}
@@ -210,6 +202,6 @@ func noRoom(c *remote.Client) string {
 }
 
 // fetchFiles fetches files, several concurrently, until one fails.
-func fetchFiles(ctx context.Context, list []farFile, came func(n int64)) error {
+func fetchFiles(ctx context.Context, list []verify.FarFile, came func(n int64)) error {
 	return parallel.Each(ctx, fetched, len(list), func(ctx context.Context, i int) error { return list[i].Verify(ctx, came) })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/diff"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -134,7 +135,7 @@ var flagTable = []flagRow{
 	{"fetch", "repair", "", nil, "compare the files that this machine has of the model with the digests of its server, and fetch broken ones again"},
 	{"report", "output,o", "", nil, "write the page to `FILE`, or to standard output (-)"},
 	{"report", "force", "", nil, "replace a file that exists"},
-	{"diff", "all", "", nil, fmt.Sprintf("list all tensors that are not equal (default: the %d worst)", diffLines)},
+	{"diff", "all", "", nil, fmt.Sprintf("list all tensors that are not equal (default: the %d worst)", diff.Lines)},
 	{"diff", "tolerance", "", nil, "how far close values may be apart, as a part `T` of the greatest (default: by type)"},
 	{"cache-prune", "all", "", nil, "remove all files that are not in use"},
 	{"cache-prune", "size", "", nil, "remove files until the cache has no more than this much"},

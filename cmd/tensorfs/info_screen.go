@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/describe"
 )
 
 // The screen that info prints has at most 60 lines. Of what a model can have any
@@ -21,7 +22,7 @@ const (
 
 // infoScreen prints info for people.
 type infoScreen struct {
-	info   *modelInfo
+	info   *describe.Info
 	memory *memoryShown // only on request
 	config []tensorfs.Field
 	width  int // of the lines
@@ -65,7 +66,7 @@ func (s *infoScreen) shown(text string) string {
 func (s *infoScreen) identity() {
 	info := s.info
 	s.line("name", info.Name)
-	if stored.MatchString(info.Model) && info.Model != info.Name {
+	if describe.Stored.MatchString(info.Model) && info.Model != info.Name {
 		s.line("model", info.Model)
 	}
 	s.line("path", info.Path)
@@ -80,19 +81,19 @@ func (s *infoScreen) identity() {
 	s.merge()
 	s.adapters()
 	switch {
-	case info.Tensors == 0 && info.vocabulary:
+	case info.Tensors == 0 && info.Vocabulary:
 		s.row("tensors", 1, "none: vocabulary only, no tensors")
 		return
 	case info.Tensors == 0:
 		s.row("tensors", 1, "no tensors")
 		return
 	case info.Parameters == nil:
-		s.row("parameters", 2, "not known: %d of %s are parts of codes that are not decoded", info.packed, cli.Plural(info.Tensors, "tensor"))
+		s.row("parameters", 2, "not known: %d of %s are parts of codes that are not decoded", info.Packed, cli.Plural(info.Tensors, "tensor"))
 	default:
-		s.row("parameters", 1, "%s in %s", count(*info.Parameters), cli.Plural(info.Tensors, "tensor"))
+		s.row("parameters", 1, "%s in %s", cli.Count(*info.Parameters), cli.Plural(info.Tensors, "tensor"))
 	}
 	quant := s.shown(info.Quant)
-	if !info.quantised && info.Quant != "" {
+	if !info.Quantised && info.Quant != "" {
 		quant = "none (" + quant + ")"
 	}
 	if info.BitsPerWeight != nil {
@@ -151,8 +152,8 @@ func (s *infoScreen) dimensions() {
 		}
 		s.row(r.key, 1, "%s", text)
 	}
-	if s.info.layout != "" {
-		s.row("layout", 2, "%s: %s", s.info.Layout, s.info.layout)
+	if s.info.LayoutNote != "" {
+		s.row("layout", 2, "%s: %s", s.info.Layout, s.info.LayoutNote)
 	}
 }
 
@@ -186,7 +187,7 @@ func (s *infoScreen) views() {
 	fmt.Fprintln(s.out)
 	key, why := "views", " (see index.json)"
 	for i, v := range s.info.Views {
-		same := func(w viewCount) bool { return w.Files == v.Files && w.LeftOut == v.LeftOut }
+		same := func(w describe.ViewCount) bool { return w.Files == v.Files && w.LeftOut == v.LeftOut }
 		if s.info.Tensors == 0 || slices.ContainsFunc(s.info.Views[:i], same) {
 			continue
 		}
@@ -214,7 +215,7 @@ func (s *infoScreen) views() {
 	}
 	key = "whole models"
 	for _, x := range s.info.Whole {
-		s.row(key, wholeLines, "%s/: %s", x.Name, x.line())
+		s.row(key, wholeLines, "%s/: %s", x.Name, x.Line())
 		key = ""
 	}
 }

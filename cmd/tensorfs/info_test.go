@@ -15,6 +15,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
@@ -229,17 +230,17 @@ func TestInfoFitsAScreen(t *testing.T) {
 // than one has room for.
 func TestInfoOfMuch(t *testing.T) {
 	t.Setenv("LC_ALL", "C")
-	info := &modelInfo{Name: strings.Repeat("n", 500), Path: strings.Repeat("/path", 100), Architecture: strings.Repeat("a", 100), Tensors: 28, Bytes: 4000, Quant: strings.Repeat("q w", 100), quantised: true}
+	info := &describe.Info{Name: strings.Repeat("n", 500), Path: strings.Repeat("/path", 100), Architecture: strings.Repeat("a", 100), Tensors: 28, Bytes: 4000, Quant: strings.Repeat("q w", 100), Quantised: true}
 	want := "\ntypes         tensors       bytes    share\n"
 	for i := range int64(14) {
-		info.Types = append(info.Types, typeShare{Type: fmt.Sprintf("T%02d", i), Tensors: 2, Bytes: 1000})
+		info.Types = append(info.Types, describe.TypeShare{Type: fmt.Sprintf("T%02d", i), Tensors: 2, Bytes: 1000})
 		info.Warnings = append(info.Warnings, fmt.Sprintf("warning %d", i)+strings.Repeat(" of many words", 7))
 		if i < 10 {
 			want += fmt.Sprintf("T%02d                 2      1000 B   25.0 %%  ####\n", i)
 		}
 	}
 	want += "and 4 more; --json has all\n\nviews         raw/: 3 files, 1 left out (see index.json)\n              f16/: none, 1 left out\n"
-	info.Views = []viewCount{{"raw", 3, 1, 1}, {"f16", 0, 4, 1}}
+	info.Views = []describe.ViewCount{{Name: "raw", Files: 3, Absent: 1, LeftOut: 1}, {Name: "f16", Files: 0, Absent: 4, LeftOut: 1}}
 	var out bytes.Buffer
 	if err := (&infoScreen{info: info, width: 80}).print(&out); err != nil {
 		t.Fatal(err)
@@ -250,7 +251,7 @@ func TestInfoOfMuch(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", text, want)
 	}
 	out.Reset()
-	if err := (&infoScreen{info: &modelInfo{Types: []typeShare{{Type: "F32"}}}, width: 80}).print(&out); err != nil || !strings.Contains(out.String(), "F32                 0         0 B    0.0 %\n") {
+	if err := (&infoScreen{info: &describe.Info{Types: []describe.TypeShare{{Type: "F32"}}}, width: 80}).print(&out); err != nil || !strings.Contains(out.String(), "F32                 0         0 B    0.0 %\n") {
 		t.Errorf("a model without bytes: %v\n%s", err, &out)
 	}
 }
@@ -286,7 +287,7 @@ func TestCount(t *testing.T) {
 		0: "0", 999: "999", 1000: "1,000", 999_999: "999,999", 1_000_000: "1.00 M (1,000,000)",
 		8_030_261_248: "8.03 B (8,030,261,248)", 999_996_000: "1.00 B (999,996,000)", 1_000_000_000_000_000: "1000.00 T (1,000,000,000,000,000)",
 	} {
-		if got := count(n); got != want {
+		if got := cli.Count(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
@@ -301,7 +302,7 @@ func TestStoredType(t *testing.T) {
 		"F8_E4M3 with scales":        {DType: tensorfs.F8_E4M3, Quant: &tensorfs.Quant{Mode: "fp8", Bits: 8}},
 		"affine 8-bit, groups of 1":  {DType: tensorfs.U32, Quant: &tensorfs.Quant{Mode: "affine", Bits: 8, GroupSize: 1}},
 	} {
-		if got := storedType(x); got != want {
+		if got := describe.StoredType(x); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/rescue"
@@ -137,7 +138,7 @@ func (row *listedModel) describe(m *library.Model) (err error) {
 		return err
 	}
 	defer opened.Close()
-	info := describeModel(opened.Model, m.Call)
+	info := describe.Model(opened.Model, m.Call)
 	row.Format, row.Architecture, row.Parameters, row.Quant, row.Bytes = info.Format, info.Architecture, info.Parameters, info.Quant, &info.Bytes
 	return nil
 }
@@ -169,7 +170,7 @@ func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
 		}
 		parameters := "-"
 		if r.Parameters != nil {
-			parameters = about(*r.Parameters)
+			parameters = cli.About(*r.Parameters)
 		}
 		t.Add(name, r.Format, cli.Shorten(tensorfs.Printable(r.Architecture), widestArchitecture), parameters, shortQuant(r.Quant), cli.Size(*r.Bytes))
 	}

@@ -3,22 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
-
-// withAdapters is the name of a model with applied adapters.
-func withAdapters(shown string, m *tensorfs.Model) string {
-	for _, a := range m.Adapters {
-		shown += "+" + a.String()
-	}
-	return shown
-}
 
 // errManyAdapted is about adapters for more than one model.
 var errManyAdapted = cli.UsageError{Err: errors.New("--lora is for one model, the adapter's base, and this is a library; mount only the base with --lora")}
@@ -29,46 +19,6 @@ func (f *modelFlags) openPlain(path string) (*tree.Tree, error) {
 	f.LoRA, f.checked = nil, nil
 	defer func() { f.LoRA, f.checked = adapters, checked }()
 	return f.open(path)
-}
-
-// appliedLoRA is an adapter that is applied to a model.
-type appliedLoRA struct {
-	Source  string  `json:"source"`
-	Scale   float64 `json:"scale"`
-	Tensors int     `json:"tensors"` // that it changes
-}
-
-// adapterInfo is an adapter's description of itself.
-type adapterInfo struct {
-	Kind    string   `json:"kind"` // lora, rslora or dora
-	Rank    int      `json:"rank"`
-	Alpha   float64  `json:"alpha"`
-	Base    string   `json:"base"`
-	Targets []string `json:"targets"`
-	Problem string   `json:"problem,omitempty"` // why it cannot be applied
-}
-
-// describeAdapters lists the adapters applied to a model, or describes a model that is an
-// adapter itself.
-func (info *modelInfo) describeAdapters(m *tensorfs.Model) {
-	for _, a := range m.Adapters {
-		applied := appliedLoRA{Source: a.Source, Scale: a.Scale}
-		for i := range m.Tensors {
-			if c := m.Tensors[i].Change; c != nil && slices.Contains(c.By, a) {
-				applied.Tensors++
-			}
-		}
-		info.LoRA = append(info.LoRA, applied)
-	}
-	if !adapter.Is(m) {
-		return
-	}
-	a, err := adapter.Of(m)
-	if err != nil {
-		info.Adapter = &adapterInfo{Targets: []string{}, Problem: tensorfs.OneLine(err.Error())}
-		return
-	}
-	info.Adapter = &adapterInfo{Kind: a.Kind, Rank: a.Rank, Alpha: a.Alpha, Base: a.Base, Targets: append([]string{}, a.Targets...)}
 }
 
 // adapters prints the applied ones, or the model if it is one.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -114,7 +114,7 @@ func (l *listing) walkTensors(t *tree.Tree, p *cli.PathPattern) error {
 		}
 	}
 	if len(found) == 0 {
-		for _, x := range called(t.Model, of.Text) {
+		for _, x := range describe.Called(t.Model, of.Text) {
 			note(x)
 		}
 	}

@@ -7,12 +7,6 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// mergeInfo lists a merge's models.
-type mergeInfo struct {
-	Method string   `json:"method"`
-	Models []string `json:"models"` // as the recipe calls them
-}
-
 // merge prints the models of a merge, if the model is one.
 func (s *infoScreen) merge() {
 	if m := s.info.Merge; m != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
@@ -55,7 +56,7 @@ func TestMergeFacts(t *testing.T) {
 		t.Errorf("%s\n%s\n%s", first, second, third)
 	}
 
-	var info struct{ Merge *mergeInfo }
+	var info struct{ Merge *describe.MergeInfo }
 	must(t, json.Unmarshal([]byte(succeeds(t, "info", "--json", recipe)), &info))
 	if m := info.Merge; m == nil || m.Method != "linear" || strings.Join(m.Models, " ") != "./a ./b" {
 		t.Errorf("%+v", m)

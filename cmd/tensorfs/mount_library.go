@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
+	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -60,11 +61,11 @@ func (o *mountOptions) openContent(name, mountpoint string) (*server.Content, er
 			return nil, cli.UsageError{Err: errors.New("--warm: " + err.Error())}
 		}
 	}
-	shown, waits := conceal.Name(name), isRemote(t.Model)
+	shown, waits := conceal.Name(name), describe.IsRemote(t.Model)
 	if waits && t.Model.Name != "" { // a recipe has no name of its own
 		shown = t.Model.Name
 	}
-	options := fs.Options{FsName: withAdapters(shown, t.Model), Waits: waits, Check: t.Model.Check, ModTime: t.Model.ModTime}
+	options := fs.Options{FsName: describe.WithAdapters(shown, t.Model), Waits: waits, Check: t.Model.Check, ModTime: t.Model.ModTime}
 	if waits {
 		options.Traffic = o.remote.open().Traffic
 	}

@@ -148,8 +148,3 @@ func (f *remoteFlags) options() remote.Options {
 	}
 	return o
 }
-
-// isRemote reports whether files of a model are on other machines.
-func isRemote(m *tensorfs.Model) bool {
-	return slices.ContainsFunc(m.Sources, func(s tensorfs.Source) bool { return !s.Local() })
-}

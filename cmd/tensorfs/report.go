@@ -16,8 +16,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/compare"
 	"github.com/tensorfs/tensorfs/internal/conceal"
+	"github.com/tensorfs/tensorfs/internal/describe"
+	"github.com/tensorfs/tensorfs/internal/diff"
 	"github.com/tensorfs/tensorfs/internal/report"
-	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/internal/verify"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -59,7 +61,7 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	name := o.output
 	if name == "" {
-		name = safeBase(nameOf(t.Model, conceal.Name(args[0]))) + ".report.html"
+		name = safeBase(describe.NameOf(t.Model, conceal.Name(args[0]))) + ".report.html"
 	}
 	if name == toStdout && !o.json && cli.IsTerminal(stdout) {
 		return errors.New("the report is a page, and this is a terminal; name a file with -o, or leave -o out")
@@ -71,9 +73,9 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	title := "Weights of " + nameOf(t.Model, conceal.Name(args[0]))
+	title := "Weights of " + describe.NameOf(t.Model, conceal.Name(args[0]))
 	if other != nil {
-		title += ", and " + nameOf(other.Model, conceal.Name(args[1]))
+		title += ", and " + describe.NameOf(other.Model, conceal.Name(args[1]))
 	}
 	write := func(w io.Writer) error { return r.WritePage(w, title) }
 	if o.json {
@@ -144,7 +146,7 @@ func (o *reportOptions) make(cmd *cobra.Command, args []string, t, other *tree.T
 		progress = cli.ProgressLater(cmd.ErrOrStderr(), "report", total)
 		return progress.Add
 	})
-	if err := finishRead(ctx, progress, err, named, "tensors", models...); err != nil {
+	if err := verify.FinishRead(ctx, progress, err, named, "tensors", models...); err != nil {
 		return nil, err
 	}
 	r.Model = conceal.Name(args[0])
@@ -159,10 +161,10 @@ func (o *reportOptions) make(cmd *cobra.Command, args []string, t, other *tree.T
 
 // factsOf is a model in a line.
 func factsOf(t *tree.Tree, named string) string {
-	info := describeModel(t.Model, named)
+	info := describe.Model(t.Model, named)
 	parts := []string{info.Format, info.Architecture}
 	if info.Parameters != nil {
-		parts = append(parts, count(*info.Parameters)+" parameters")
+		parts = append(parts, cli.Count(*info.Parameters)+" parameters")
 	}
 	parts = append(parts, fmt.Sprintf("%d tensors", info.Tensors), cli.Size(info.Bytes))
 	if info.Quant != "" {
@@ -176,7 +178,7 @@ func (o *reportOptions) look(ctx context.Context, t, other *tree.Tree, progress 
 	var list []report.Tensor
 	total := int64(0)
 	add := func(x *tensorfs.Tensor, name string) *report.Tensor {
-		n := report.Tensor{Name: name, Type: briefType(x), Shape: x.Numbers()}
+		n := report.Tensor{Name: name, Type: describe.BriefType(x), Shape: x.Numbers()}
 		d, err := o.checked.Tree.Views.Encode(x, tensorfs.F32)
 		if err != nil {
 			n.Why = tensorfs.OneLine(err.Error())
@@ -210,17 +212,8 @@ func (o *reportOptions) look(ctx context.Context, t, other *tree.Tree, progress 
 		n.Compared, n.OnlyThis, n.OnlyOther = true, x.Status == compare.OnlyA, x.Status == compare.OnlyB
 		if x.Status == compare.Equal || x.Status == compare.Close || x.Status == compare.Different {
 			n.Changed = &x.Difference
-			n.Other = encoded(x.B, o.checked.Tree.Views)
+			n.Other = diff.Encoded(x.B, o.checked.Tree.Views)
 		}
 	}
 	return report.Make(ctx, list, progress(total))
-}
-
-// encoded are the numbers of a tensor, nil if it has none.
-func encoded(t *tensorfs.Tensor, opts views.Options) tensorfs.Data {
-	d, err := opts.Encode(t, tensorfs.F32)
-	if err != nil {
-		return nil
-	}
-	return d
 }

@@ -24,7 +24,7 @@ func residentPages(t *testing.T, path string) (in, all int) {
 	f, err := os.Open(path)
 	must(t, err)
 	defer f.Close()
-	mem, err := unix.Mmap(int(f.Fd()), 0, int(stat(t, path).Size()), unix.PROT_READ, unix.MAP_SHARED)
+	mem, err := unix.Mmap(int(f.Fd()), 0, int(statOf(t, path).Size()), unix.PROT_READ, unix.MAP_SHARED)
 	must(t, err)
 	defer unix.Munmap(mem)
 	vec := make([]byte, (len(mem)+os.Getpagesize()-1)/os.Getpagesize())

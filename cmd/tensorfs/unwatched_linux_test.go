@@ -19,12 +19,12 @@ func TestUnwatched(t *testing.T) {
 	for _, f := range []fault{
 		{"left alone", func(*testing.T, string) {}, same},
 		{"overwritten, and the times put back", func(t *testing.T, p string) {
-			st := stat(t, p)
+			st := statOf(t, p)
 			overwrite(t, p)
 			must(t, os.Chtimes(p, st.ModTime(), st.ModTime()))
 		}, fails},
 		{"overwritten through a mapping, and the times put back", func(t *testing.T, p string) {
-			st := stat(t, p)
+			st := statOf(t, p)
 			overwriteMapped(t, p)
 			must(t, os.Chtimes(p, st.ModTime(), st.ModTime()))
 		}, fails},

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/verify"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -42,17 +42,7 @@ func (o *verifyOptions) run(cmd *cobra.Command, args []string) error {
 	defer t.Model.Close()
 	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
-	return o.values(ctx, &verification{tree: t, model: args[0], notes: notes, stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), json: o.json})
-}
-
-// verification is one run of the command.
-type verification struct {
-	tree           *tree.Tree
-	model          string // as it was asked for
-	notes          []string
-	stdout, stderr io.Writer
-	json           bool
-	quiet          bool // lines are kept for the end
+	return o.values(ctx, &verify.Verification{Tree: t, Model: args[0], Warnings: notes, Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), JSON: o.json})
 }
 
 // openNoting opens the model as a mount by root does, and notes what that leaves
@@ -72,12 +62,11 @@ func (o *verifyOptions) openNoting(model string) (t *tree.Tree, notes []string, 
 	return t, append(append([]string{}, notes...), t.Model.Warnings...), nil
 }
 
-// values reads all numbers of the model and compares its files with their digests.
-func (o *verifyOptions) values(ctx context.Context, v *verification) error {
-	r := v.report()
-	if err := r.run(ctx, valueJobs(v.tree, o.checked.Tree.Views, r)); err != nil {
+// values verifies one model and prints what is found.
+func (o *verifyOptions) values(ctx context.Context, v *verify.Verification) error {
+	r, err := v.Read(ctx, o.checked.Tree.Views)
+	if err != nil {
 		return err
 	}
-	r.noteUncompared(v.tree.Model)
-	return r.end(fmt.Sprintf("%s and %s read", cli.Plural(r.Tensors, "tensor"), cli.Plural(r.Files, "digest")))
+	return r.End(fmt.Sprintf("%s and %s read", cli.Plural(r.Tensors, "tensor"), cli.Plural(r.Files, "digest")))
 }

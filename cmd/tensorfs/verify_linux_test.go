@@ -17,6 +17,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/verify"
 )
 
 // damagedNorm is a copy of a model whose norm has NaN and infinities.
@@ -40,7 +41,7 @@ func damagedNorm(t *testing.T) string {
 }
 
 // reportOf runs verify --json.
-func reportOf(t *testing.T, want int, args ...string) (r verifyReport) {
+func reportOf(t *testing.T, want int, args ...string) (r verify.Report) {
 	t.Helper()
 	code, out, stderr := command(append([]string{"verify", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != want || (code == 0) != (stderr == "") {
@@ -63,7 +64,7 @@ func TestVerifyFindings(t *testing.T) {
 		t.Errorf("verify advises %q", stderr)
 	}
 	report := reportOf(t, 1, path)
-	if len(report.Findings) != 1 || report.Findings[0].Tensor != "output_norm.weight" || report.Findings[0].Kind != kindValues || report.Tensors != 20 || !report.Complete {
+	if len(report.Findings) != 1 || report.Findings[0].Tensor != "output_norm.weight" || report.Findings[0].Kind != verify.KindValues || report.Tensors != 20 || !report.Complete {
 		t.Errorf("verify --json: %+v", report)
 	}
 	stored := int64(0)
@@ -102,7 +103,7 @@ func TestVerifyOverflow(t *testing.T) {
 	slices.Sort(lines)
 	want := []string{
 		"4 tensors and 0 digests read, 44 B, 0 findings, 3 overflows in f16/",
-		"note: " + nothingCompared,
+		"note: " + verify.NothingCompared,
 		"overflow: a: 3 of 4 values are beyond 65504 (up to 1e+06) and become infinite in f16/; read f32/ or bf16/",
 		"overflow: b: its only value is beyond 65504 (3.4e+38) and becomes infinite in f16/; read f32/",
 		"overflow: c: 1 of 2 values is beyond 65504 (1e+300) and becomes infinite in f16/; read raw/",
@@ -111,7 +112,7 @@ func TestVerifyOverflow(t *testing.T) {
 		t.Errorf("verify: exit code %d, %q, %q\n%s\nwant\n%s", code, out, stderr, out, strings.Join(want, "\n"))
 	}
 	report := reportOf(t, 0, path)
-	if want := []overflow{{Tensor: "a", Values: 3, Of: 4, Largest: 1e6}, {Tensor: "b", Values: 1, Of: 1, Largest: float64(float32(3.4e38))}, {Tensor: "c", Values: 1, Of: 2, Largest: 1e300}}; !slices.Equal(report.Overflows, want) {
+	if want := []verify.Overflow{{Tensor: "a", Values: 3, Of: 4, Largest: 1e6}, {Tensor: "b", Values: 1, Of: 1, Largest: float64(float32(3.4e38))}, {Tensor: "c", Values: 1, Of: 2, Largest: 1e300}}; !slices.Equal(report.Overflows, want) {
 		t.Errorf("verify --json: %+v, want %+v", report.Overflows, want)
 	}
 }
@@ -179,7 +180,7 @@ func TestVerifyRecordOfDownload(t *testing.T) {
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type":"gemma"}`), 0o600))
 	r := reportOf(t, 1, dir)
-	if len(r.Findings) != 1 || r.Findings[0].File != "config.json" || r.Findings[0].Kind != kindDigest || !strings.Contains(r.Findings[0].Problem, "the record of its download has git:") {
+	if len(r.Findings) != 1 || r.Findings[0].File != "config.json" || r.Findings[0].Kind != verify.KindDigest || !strings.Contains(r.Findings[0].Problem, "the record of its download has git:") {
 		t.Errorf("a damaged config: %+v", r)
 	}
 	// Written to after the download, on purpose: the record holds no longer.

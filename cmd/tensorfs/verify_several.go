@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/source"
+	"github.com/tensorfs/tensorfs/internal/verify"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
 
@@ -27,7 +28,7 @@ type verifyTarget struct {
 type verifiedModel struct {
 	Model string `json:"model"`
 	Error string `json:"error,omitempty"` // why it was not verified
-	*verifyReport
+	*verify.Report
 }
 
 // targets returns the models that arguments name. several means that there may be more than
@@ -98,11 +99,11 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 			lines = []string{fmt.Sprintf("%s: %s: %s", name, painter.Paint(cli.Warning, "not verified"), strings.TrimPrefix(one.Error, name+": "))}
 		case len(r.Findings) > 0:
 			found++
-			one.verifyReport = &r.verifyReport
-			lines = append([]string{fmt.Sprintf("%s: %s; %s", name, painter.Paint(cli.Bad, cli.Plural(len(r.Findings), "finding")), r.advice())}, r.lines...)
+			one.Report = &r.Report
+			lines = append([]string{fmt.Sprintf("%s: %s; %s", name, painter.Paint(cli.Bad, cli.Plural(len(r.Findings), "finding")), r.Advice())}, r.Lines...)
 		default:
 			sound++
-			one.verifyReport = &r.verifyReport
+			one.Report = &r.Report
 			lines = []string{fmt.Sprintf("%s: %s, %s and %s read, %s", name, painter.Paint(cli.Good, "ok"), cli.Plural(r.Tensors, "tensor"), cli.Plural(r.Files, "digest"), cli.Size(r.Bytes))}
 		}
 		all = append(all, one)
@@ -129,7 +130,7 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 }
 
 // oneOf verifies one of several models and returns what was found.
-func (o *verifyOptions) oneOf(ctx context.Context, cmd *cobra.Command, target verifyTarget) (r *reporter, err error) {
+func (o *verifyOptions) oneOf(ctx context.Context, cmd *cobra.Command, target verifyTarget) (r *verify.Reporter, err error) {
 	defer rescue.To(&err, cli.PrintableName(target.name))
 	var t *tree.Tree
 	var notes []string
@@ -143,11 +144,6 @@ func (o *verifyOptions) oneOf(ctx context.Context, cmd *cobra.Command, target ve
 		return nil, err
 	}
 	defer t.Model.Close()
-	v := &verification{tree: t, model: target.name, notes: append([]string{}, notes...), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(), quiet: true}
-	r = v.report()
-	if err := r.run(ctx, valueJobs(t, o.checked.Tree.Views, r)); err != nil {
-		return nil, err
-	}
-	r.noteUncompared(t.Model)
-	return r, nil
+	v := &verify.Verification{Tree: t, Model: target.name, Warnings: append([]string{}, notes...), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Quiet: true}
+	return v.Read(ctx, o.checked.Tree.Views)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/verify"
 )
 
 // TestVerifySeveral verifies models side by side: one that is broken, or cannot be opened, does not end it.
@@ -26,7 +27,7 @@ func TestVerifySeveral(t *testing.T) {
 		!strings.HasSuffix(out, "\n4 models: 1 ok, 1 with findings, 2 not verified\n") {
 		t.Errorf("exit status %d, %s%s", code, out, stderr)
 	}
-	if n := strings.Count(out, "\n  "); n != mostLines+1 {
+	if n := strings.Count(out, "\n  "); n != verify.MostLines+1 {
 		t.Errorf("%d findings of one model are listed", n)
 	}
 	if out := succeeds(t, "verify", path("a.gguf"), path("z.gguf")); !strings.HasSuffix(out, "\n2 models: 2 ok, 0 with findings, 0 not verified\n") {
@@ -39,7 +40,7 @@ func TestVerifySeveral(t *testing.T) {
 	var list []struct {
 		Model, Error string
 		Tensors      int
-		Findings     []finding
+		Findings     []verify.Finding
 	}
 	code, out, _ = command("verify", "--json", dir)
 	must(t, json.Unmarshal([]byte(out), &list))

@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/verify"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,7 +37,7 @@ func endless(t *testing.T) string {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	must(t, err)
 	defer f.Close()
-	_, err = f.WriteAt(le32(float32(math.NaN())), stat(t, path).Size()-tensors*elements*4)
+	_, err = f.WriteAt(le32(float32(math.NaN())), statOf(t, path).Size()-tensors*elements*4)
 	must(t, err)
 	return path
 }
@@ -108,7 +109,7 @@ func TestVerifyTerminated(t *testing.T) {
 	busy(t, c, model)
 	must(t, c.Process.Signal(syscall.SIGINT))
 	err := c.Wait()
-	var r verifyReport
+	var r verify.Report
 	if jerr := json.Unmarshal(out.Bytes(), &r); jerr != nil || c.ProcessState.ExitCode() != 1 || r.Complete || r.Bytes == 0 || !strings.Contains(stderr.String(), "interrupted after ") {
 		t.Errorf("--json: %v, %v, %q, %s", err, jerr, stderr.String(), out.Bytes())
 	}

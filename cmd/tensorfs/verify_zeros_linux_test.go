@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+	"github.com/tensorfs/tensorfs/internal/verify"
 )
 
 // TestVerifyReservedFile has a file as a download leaves it that reserves the space
@@ -22,7 +23,7 @@ func TestVerifyReservedFile(t *testing.T) {
 	must(t, os.WriteFile(path, b[:len(b)/2], 0o666))
 	must(t, os.Truncate(path, int64(len(b))))
 	code, out, stderr := command("verify", path)
-	if code != 1 || !strings.Contains(out, " values are 0\n") || !strings.Contains(out, "note: "+nothingCompared+"\n") {
+	if code != 1 || !strings.Contains(out, " values are 0\n") || !strings.Contains(out, "note: "+verify.NothingCompared+"\n") {
 		t.Errorf("exit code %d, %s", code, out)
 	}
 	if strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "a download that has ended early: fetch it again") {
@@ -30,11 +31,11 @@ func TestVerifyReservedFile(t *testing.T) {
 	}
 	r := reportOf(t, 1, path)
 	for _, f := range r.Findings {
-		if f.Kind != kindZeros || f.Tensor == "" {
+		if f.Kind != verify.KindZeros || f.Tensor == "" {
 			t.Errorf("%+v", f)
 		}
 	}
-	if len(r.Findings) == 0 || !slices.Equal(r.Notes, []string{nothingCompared}) {
+	if len(r.Findings) == 0 || !slices.Equal(r.Notes, []string{verify.NothingCompared}) {
 		t.Errorf("%+v", r)
 	}
 	for name, size := range map[string]int64{"empty.gguf": 200_000, "empty.safetensors": 3 << 20, "empty": 1 << 20} {
@@ -86,7 +87,7 @@ func TestVerifyHole(t *testing.T) {
 	if len(r.Findings) == 0 {
 		t.Skip("NOT TESTED: the file system of temporary files has no holes")
 	}
-	if len(r.Findings) != 1 || r.Findings[0].Kind != kindHole || r.Findings[0].File != "m.safetensors" || !strings.HasSuffix(r.Findings[0].Problem, strings.TrimPrefix(what, "3.0 MiB")) || !slices.Contains(r.Notes, nothingCompared) {
+	if len(r.Findings) != 1 || r.Findings[0].Kind != verify.KindHole || r.Findings[0].File != "m.safetensors" || !strings.HasSuffix(r.Findings[0].Problem, strings.TrimPrefix(what, "3.0 MiB")) || !slices.Contains(r.Notes, verify.NothingCompared) {
 		t.Errorf("%+v", r)
 	}
 	if code, _, stderr := command("verify", plain); code != 1 || !strings.Contains(stderr, "reserved and not filled") {
@@ -142,56 +143,5 @@ func TestVerifyZeros(t *testing.T) {
 	r = reportOf(t, 0, filepath.Join(repo, "snapshots/c"))
 	if len(r.Notes) != 3 || strings.Count(strings.Join(r.Notes, "\n"), "its file is compared with a digest") != 2 {
 		t.Errorf("with a digest: %q", r.Notes)
-	}
-}
-
-// TestMeaningOfZeros holds what tensors of zeros mean by their names and shapes.
-func TestMeaningOfZeros(t *testing.T) {
-	const finding, normal = "finding", "normal"
-	llama, gemma := &tensorfs.Model{Layout: "hf", Architecture: "llama"}, &tensorfs.Model{Layout: "hf", Architecture: "gemma3"}
-	converted := &tensorfs.Model{Layout: "gguf", Architecture: "gemma3"}
-	for _, c := range []struct {
-		m     *tensorfs.Model
-		name  string
-		dtype tensorfs.DType
-		shape []int64
-		want  string // finding, normal, or a part of the note
-	}{
-		{llama, "layers.0.attention.q.weight", tensorfs.BF16, []int64{64, 64}, finding},
-		{llama, "layers.0.attention.q.weight", tensorfs.IQ2_K, []int64{64, 256}, finding}, // no decoder, and its bytes are 0
-		{llama, "some.unknown.matrix", tensorfs.F32, []int64{64, 64}, finding},
-		{llama, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, finding},
-		{converted, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, finding},
-		{gemma, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, "without the one"},
-		{gemma, "layers.0.ffn.up.weight", tensorfs.F32, []int64{64, 64}, finding},
-		{llama, "layers.0.ffn_norm.bias", tensorfs.F32, []int64{64}, normal},
-		{llama, "layers.0.ffn.experts.up.bias", tensorfs.F32, []int64{8, 64}, normal},
-		{llama, "layers.0.ffn.router.correction.bias", tensorfs.F32, []int64{64}, normal},
-		{llama, "layers.0.attention.q.lora_b", tensorfs.F32, []int64{64, 8}, "adapter"},
-		{llama, "layers.0.attention.q.lora_a", tensorfs.F32, []int64{8, 64}, finding},
-		{llama, "position_embedding.weight", tensorfs.F32, []int64{512, 64}, "positions"},
-		{llama, "token_type_embedding.weight", tensorfs.F32, []int64{2, 64}, "kind of tokens"},
-		{llama, "layers.0.attention.sinks.weight", tensorfs.F32, []int64{8}, "sink"},
-		{llama, "rope_freqs.weight", tensorfs.F32, []int64{64}, normal},
-		{llama, "layers.0.attention.rotary.inv_freq", tensorfs.F32, []int64{64}, normal},
-		{llama, "layers.0.attention.scale.weight", tensorfs.F32, []int64{64}, normal},
-		{llama, "layers.0.attention.mask", tensorfs.F32, []int64{64, 64}, normal},
-		{llama, "layers.0.norm.weight", tensorfs.F32, []int64{1}, normal},
-		{llama, "counts.weight", tensorfs.I64, []int64{64, 64}, normal},
-	} {
-		is, note := meaning(c.m, &tensorfs.Tensor{Name: c.name, DType: c.dtype, Shape: c.shape})
-		got := normal
-		if is && note == "" {
-			got = finding
-		} else if is {
-			got = note
-		}
-		if got != c.want && (c.want == finding || c.want == normal || !strings.Contains(got, c.want)) {
-			t.Errorf("%s of %s: %s, want %s", c.name, c.m.Architecture, got, c.want)
-		}
-	}
-	companion := &tensorfs.Tensor{Name: "a.scales", DType: tensorfs.F16, Shape: []int64{64, 64}, Owner: "a"}
-	if is, _ := meaning(llama, companion); is {
-		t.Error("scales are looked at beside the numbers that they make")
 	}
 }

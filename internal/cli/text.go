@@ -123,3 +123,31 @@ func Plural[T int | int64](n T, word string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, word)
 }
+
+// Number prints a figure in at most 8 columns, and a sign.
+func Number(v float64) string { return fmt.Sprintf("%.3g", v) }
+
+// Count prints a number in digits, and many digits with a unit of powers of 1000 before
+// them: "8.03 B (8,030,261,248)".
+func Count(n int64) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	if n < 1e6 {
+		return digits
+	}
+	return About(n) + " (" + digits + ")"
+}
+
+// About prints a number, and many digits only in a unit of powers of 1000: "8.03 B".
+func About(n int64) string {
+	if n < 1e6 {
+		return fmt.Sprint(n)
+	}
+	f, unit := float64(n)/1e6, 0
+	for f >= 999.995 && unit < 2 {
+		f, unit = f/1000, unit+1
+	}
+	return fmt.Sprintf("%.2f %c", f, "MBT"[unit])
+}

@@ -26,7 +26,7 @@ var byPath = map[string]string{
 
 // strangers are the directories, and all below, whose packages serve what others made: models,
 // exports, recipes, adapters, stores of other users, attributes of volumes.
-var strangers = []string{"formats", "views", "fs", "metal", "internal/source", "internal/environ", "internal/convert", "internal/compare", "internal/memory", "internal/export", "internal/stores", "internal/mounts", "internal/server", "cmd/tensorfs", "cmd/tensorfs-csi"}
+var strangers = []string{"formats", "views", "fs", "metal", "internal/source", "internal/environ", "internal/convert", "internal/compare", "internal/memory", "internal/export", "internal/stores", "internal/mounts", "internal/server", "internal/verify", "internal/describe", "internal/diff", "internal/stat", "cmd/tensorfs", "cmd/tensorfs-csi"}
 
 // Reasons of more than one exception.
 const (
@@ -72,10 +72,10 @@ var pathUses = map[string]struct {
 	"cmd/tensorfs/completion_names.go os.Stat":            {1, ownFile},
 	"internal/server/daemon.go os.OpenFile":               {1, systemFile},
 	"internal/server/daemon.go os.ReadDir":                {1, systemFile},
-	"cmd/tensorfs/digest.go os.Stat":                      {1, ownFile},
-	"cmd/tensorfs/digest.go source.Map":                   {2, ownFile},
-	"cmd/tensorfs/digest.go source.ReadRegular":           {1, ownFile},
-	"cmd/tensorfs/digest.go source.StoredDigest":          {1, ownFile},
+	"internal/verify/digest.go os.Stat":                   {1, ownFile},
+	"internal/verify/digest.go source.Map":                {2, ownFile},
+	"internal/verify/digest.go source.ReadRegular":        {1, ownFile},
+	"internal/verify/digest.go source.StoredDigest":       {1, ownFile},
 	"cmd/tensorfs/export.go os.Stat":                      {1, ownFile},
 	"internal/server/handover.go os.Open":                 {1, systemFile},
 	"cmd/tensorfs/keep.go os.Stat":                        {1, "only the size and the time of --imatrix are read, which tell one tree from another"},

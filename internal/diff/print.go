@@ -1,4 +1,4 @@
-package main
+package diff
 
 import (
 	"bufio"
@@ -12,12 +12,13 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/compare"
+	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
 
 const (
-	// diffLines is how many tensors are listed by default.
-	diffLines = 40
+	// Lines is how many tensors are listed by default.
+	Lines = 40
 	// configValue is how much of a value of the config is shown.
 	configValue = 26
 )
@@ -29,15 +30,15 @@ var diffStatuses = []struct {
 	title  string
 	colour cli.Colour
 	head   []string
-	row    func(d *diffReport, r compare.Result) cli.TableRow // without the name
+	row    func(d *Report, r compare.Result) cli.TableRow // without the name
 }{
-	{compare.Different, "different", cli.Warning, figureHead, (*diffReport).figures},
-	{compare.Shape, "of another shape", cli.Warning, []string{"A", "B"}, func(_ *diffReport, r compare.Result) cli.TableRow {
-		return cli.TableRow{Cells: []string{shape(r.A), shape(r.B)}}
+	{compare.Different, "different", cli.Warning, figureHead, (*Report).figures},
+	{compare.Shape, "of another shape", cli.Warning, []string{"A", "B"}, func(_ *Report, r compare.Result) cli.TableRow {
+		return cli.TableRow{Cells: []string{describe.Shape(r.A), describe.Shape(r.B)}}
 	}},
-	{compare.OnlyA, "only in A", cli.Warning, storedHead, func(_ *diffReport, r compare.Result) cli.TableRow { return storedAs(r.A) }},
-	{compare.OnlyB, "only in B", cli.Warning, storedHead, func(_ *diffReport, r compare.Result) cli.TableRow { return storedAs(r.B) }},
-	{compare.Close, "close", "", figureHead, (*diffReport).figures},
+	{compare.OnlyA, "only in A", cli.Warning, storedHead, func(_ *Report, r compare.Result) cli.TableRow { return storedAs(r.A) }},
+	{compare.OnlyB, "only in B", cli.Warning, storedHead, func(_ *Report, r compare.Result) cli.TableRow { return storedAs(r.B) }},
+	{compare.Close, "close", "", figureHead, (*Report).figures},
 	{compare.Equal, "equal", cli.Good, nil, nil},
 }
 
@@ -46,12 +47,12 @@ var (
 	storedHead = []string{"type", "shape"}
 )
 
-// print writes the report for people.
-func (r *diffReport) print(stdout io.Writer, all bool) error {
+// Print writes the report for people.
+func (r *Report) Print(stdout io.Writer, all bool) error {
 	w, width, painter := bufio.NewWriter(stdout), cli.TableWidth(stdout), cli.PainterOf(stdout)
 	r.width = width
 	for i, t := range []*tensorfs.Model{r.a.Model, r.b.Model} {
-		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(withAdapters(t.Path, t)), t.Format, tensorfs.Printable(t.Architecture))
+		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(describe.WithAdapters(t.Path, t)), t.Format, tensorfs.Printable(t.Architecture))
 	}
 	for _, note := range r.notes {
 		fmt.Fprintln(w, cli.Paragraph(width, "note: ", tensorfs.OneLine(note)))
@@ -71,7 +72,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 	for _, x := range r.results {
 		sections[x.Status] = append(sections[x.Status], x)
 	}
-	left, parts := diffLines, 0
+	left, parts := Lines, 0
 	for _, s := range diffStatuses {
 		if s.row != nil && len(sections[s.is]) > 0 {
 			parts++
@@ -115,7 +116,7 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 		}
 	}
 	last := cli.Paragraph(width, cli.Plural(len(r.results), "tensor")+": ", strings.Join(counts, ", "))
-	if r.equal() {
+	if r.Equal() {
 		last = painter.Paint(cli.Good, last)
 	}
 	fmt.Fprintln(w, last)
@@ -123,10 +124,10 @@ func (r *diffReport) print(stdout io.Writer, all bool) error {
 }
 
 // types notes tensors that are equal and of other types.
-func (r *diffReport) types(w io.Writer, equal []compare.Result) {
+func (r *Report) types(w io.Writer, equal []compare.Result) {
 	count := map[string]int{}
 	for _, x := range equal {
-		if a, b := briefType(x.A), briefType(x.B); a != b {
+		if a, b := describe.BriefType(x.A), describe.BriefType(x.B); a != b {
 			count[a+" in A and "+b+" in B"]++
 		}
 	}
@@ -136,9 +137,9 @@ func (r *diffReport) types(w io.Writer, equal []compare.Result) {
 }
 
 // figures is the row of a tensor whose values differ.
-func (d *diffReport) figures(r compare.Result) cli.TableRow {
-	types := briefType(r.A)
-	if b := briefType(r.B); b != types {
+func (d *Report) figures(r compare.Result) cli.TableRow {
+	types := describe.BriefType(r.A)
+	if b := describe.BriefType(r.B); b != types {
 		types += " " + b
 	}
 	x := r.Difference
@@ -149,7 +150,7 @@ func (d *diffReport) figures(r compare.Result) cli.TableRow {
 		}
 		return cli.TableRow{Cells: []string{types, "-", "-", "-", "-"}, Below: []string{cli.Paragraph(d.width, "    ", tensorfs.OneLine(why))}}
 	}
-	row := cli.TableRow{Cells: []string{types, inPercent(r.Difference.Relative()), inPercent(float64(x.Differ) / float64(max(x.Count, 1))), number(x.Max), rankText(d.ranks[r.Name])}}
+	row := cli.TableRow{Cells: []string{types, inPercent(r.Difference.Relative()), inPercent(float64(x.Differ) / float64(max(x.Count, 1))), cli.Number(x.Max), rankText(d.ranks[r.Name])}}
 	if x.Odd > 0 {
 		row.Below = []string{fmt.Sprintf("    %d of %d numbers are NaN or infinite in one model only", x.Odd, x.Count)}
 	}
@@ -157,24 +158,5 @@ func (d *diffReport) figures(r compare.Result) cli.TableRow {
 }
 
 func storedAs(t *tensorfs.Tensor) cli.TableRow {
-	return cli.TableRow{Cells: []string{briefType(t), shape(t)}}
+	return cli.TableRow{Cells: []string{describe.BriefType(t), describe.Shape(t)}}
 }
-
-// shape is as in numpy and index.json.
-func shape(t *tensorfs.Tensor) string {
-	return strings.ReplaceAll(fmt.Sprint(t.Numbers()), " ", ", ")
-}
-
-// briefType names what a tensor is stored as in one word.
-func briefType(t *tensorfs.Tensor) string {
-	switch q := t.Quant; {
-	case q != nil && q.Mode == "affine":
-		return fmt.Sprintf("affine%d", q.Bits)
-	case q != nil && q.GroupSize > 0:
-		return q.Mode
-	}
-	return t.DType.String()
-}
-
-// number prints a figure in at most 8 columns, and a sign.
-func number(v float64) string { return fmt.Sprintf("%.3g", v) }

@@ -1,4 +1,4 @@
-package main
+package diff
 
 import (
 	"cmp"
@@ -29,7 +29,7 @@ const gridOdd = "?"
 
 // grid prints where the models differ: kinds of tensors by layers, as the map of a report. It
 // prints nothing of models that have no layers, or do not differ in them.
-func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
+func (r *Report) grid(w io.Writer, width int, unicode bool) {
 	var names []string
 	cells := map[report.Place]compare.Result{}
 	differs := false
@@ -96,7 +96,7 @@ func (r *diffReport) grid(w io.Writer, width int, unicode bool) {
 }
 
 // roles prints what differs of a kind in all its layers.
-func (r *diffReport) roles(w io.Writer, width int) {
+func (r *Report) roles(w io.Writer, width int) {
 	type role struct {
 		name         string
 		layers       []int
@@ -140,7 +140,7 @@ func (r *diffReport) roles(w io.Writer, width int) {
 }
 
 // layers names the layers that differ most.
-func (r *diffReport) layers(w io.Writer, width int) {
+func (r *Report) layers(w io.Writer, width int) {
 	most := map[int]float64{}
 	for _, x := range r.results {
 		if p := report.PlaceOf(x.Name); p.Layer >= 0 && x.Status != compare.Equal && x.Difference.Numbers {

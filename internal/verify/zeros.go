@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"context"
@@ -66,7 +66,7 @@ func meaning(m *tensorfs.Model, t *tensorfs.Tensor) (is bool, note string) {
 }
 
 // checkZeros reports a tensor whose numbers are all 0.
-func (r *reporter) checkZeros(m *tensorfs.Model, t *tensorfs.Tensor, c views.Counts, f finding) {
+func (r *Reporter) checkZeros(m *tensorfs.Model, t *tensorfs.Tensor, c views.Counts, f Finding) {
 	if c.NonZero || t.Data.Size() == 0 {
 		return
 	}
@@ -84,7 +84,7 @@ func (r *reporter) checkZeros(m *tensorfs.Model, t *tensorfs.Tensor, c views.Cou
 	case r.digests.all(t):
 		r.note(fmt.Sprintf("%s: %s, and its file is compared with a digest", tensorfs.Printable(t.Weight()), what))
 	default:
-		f.Kind, f.Problem = kindZeros, what
+		f.Kind, f.Problem = KindZeros, what
 		r.find(f)
 	}
 }
@@ -94,10 +94,10 @@ const kindZerosInside = "zeros inside"
 
 // placeZeros finds out whether all tensors of zeros lie before others in their files: what is reserved and not filled is
 // 0 up to the end.
-func (r *reporter) placeZeros() {
+func (r *Reporter) placeZeros() {
 	zero := map[string]bool{}
 	for _, f := range r.Findings {
-		if f.Kind == kindZeros {
+		if f.Kind == KindZeros {
 			zero[f.Tensor] = true
 		}
 	}
@@ -106,7 +106,7 @@ func (r *reporter) placeZeros() {
 		zero bool
 	}
 	ends := map[string]last{}
-	m := r.tree.Model
+	m := r.Tree.Model
 	for i := range m.Tensors {
 		for _, x := range tensorfs.Extents(m.Tensors[i].Data) {
 			if end := x.Offset + x.Bytes; end > ends[x.File].end {
@@ -140,7 +140,7 @@ type holed interface {
 }
 
 // holeJobs look for holes of the files of this machine that tensors are in.
-func holeJobs(m *tensorfs.Model, r *reporter) (jobs []verifyJob) {
+func holeJobs(m *tensorfs.Model, r *Reporter) (jobs []job) {
 	under := map[string][]*tensorfs.Tensor{}
 	for i := range m.Tensors {
 		for _, x := range tensorfs.Extents(m.Tensors[i].Data) {
@@ -158,7 +158,7 @@ func holeJobs(m *tensorfs.Model, r *reporter) (jobs []verifyJob) {
 		if err != nil || !ok {
 			continue // what cannot be read is said where the tensors are
 		}
-		jobs = append(jobs, verifyJob{new(int), 0, func(ctx context.Context, job int, _ func(int64)) error {
+		jobs = append(jobs, job{new(int), 0, func(ctx context.Context, job int, _ func(int64)) error {
 			holes, err := f.Holes(ctx, leastHole)
 			if err != nil {
 				return ctx.Err() // no file system has to know
@@ -171,7 +171,7 @@ func holeJobs(m *tensorfs.Model, r *reporter) (jobs []verifyJob) {
 }
 
 // checkHoles reports the holes of a file that tensors lie in.
-func (r *reporter) checkHoles(file string, holes [][2]int64, ts []*tensorfs.Tensor, job int) {
+func (r *Reporter) checkHoles(file string, holes [][2]int64, ts []*tensorfs.Tensor, job int) {
 	total, inside := int64(0), []string(nil)
 	for _, t := range ts {
 		n := int64(0)
@@ -197,7 +197,7 @@ func (r *reporter) checkHoles(file string, holes [][2]int64, ts []*tensorfs.Tens
 		r.note(fmt.Sprintf("%s: %s; it is compared with a digest", tensorfs.Printable(file), what))
 		return
 	}
-	r.find(finding{File: file, Kind: kindHole, Problem: what, job: job})
+	r.find(Finding{File: file, Kind: KindHole, Problem: what, job: job})
 }
 
 // overlap returns how much of [from, to) lies in holes, which are in order.
@@ -209,11 +209,11 @@ func overlap(holes [][2]int64, from, to int64) (n int64) {
 	return n
 }
 
-// nothingCompared is noted if no file of weights has a digest.
-const nothingCompared = "nothing was compared, because no digest of these files is known: verify hf:ORG/NAME/FILE compares with the Hub's, and sha256sum -c in a mount with a list that sha256sum made in a mount of a good copy"
+// NothingCompared is noted if no file of weights has a digest.
+const NothingCompared = "nothing was compared, because no digest of these files is known: verify hf:ORG/NAME/FILE compares with the Hub's, and sha256sum -c in a mount with a list that sha256sum made in a mount of a good copy"
 
 // noteUncompared notes that only the numbers were checked.
-func (r *reporter) noteUncompared(m *tensorfs.Model) {
+func (r *Reporter) noteUncompared(m *tensorfs.Model) {
 	for i := range m.Tensors {
 		for _, x := range tensorfs.Extents(m.Tensors[i].Data) {
 			if r.digests[x.File] {
@@ -221,5 +221,5 @@ func (r *reporter) noteUncompared(m *tensorfs.Model) {
 			}
 		}
 	}
-	r.note(nothingCompared)
+	r.note(NothingCompared)
 }

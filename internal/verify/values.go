@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 )
 
 // valueJobs are what verify reads: files whose digests are known, and all tensors.
-func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
-	var jobs []verifyJob
+func valueJobs(t *tree.Tree, opts views.Options, r *Reporter) []job {
+	var jobs []job
 	r.digests = knownDigests{}
 	for _, s := range t.Model.Sources {
 		if !s.Local() {
@@ -22,7 +22,7 @@ func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 			jobs = append(jobs, far...)
 			continue
 		}
-		want, says := digestOf(s.Path), "its name has"
+		want, says := DigestOf(s.Path), "its name has"
 		if want == "" {
 			want, says = recordOf(s.Path), "the record of its download has"
 		}
@@ -35,16 +35,16 @@ func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 		if err == nil {
 			bytes = d.Size()
 		}
-		jobs = append(jobs, verifyJob{&r.Files, bytes, func(ctx context.Context, job int, read func(int64)) error {
+		jobs = append(jobs, job{&r.Files, bytes, func(ctx context.Context, job int, read func(int64)) error {
 			if err != nil {
-				r.find(finding{File: s.Name, Kind: kindUnread, Problem: err.Error(), job: job})
+				r.find(Finding{File: s.Name, Kind: kindUnread, Problem: err.Error(), job: job})
 				return nil
 			}
 			defer closed()
 			got, err := want.of(ctx, d, read)
-			return r.unlessEnded(ctx, finding{File: s.Name, job: job}, err, func(f finding) {
+			return r.unlessEnded(ctx, Finding{File: s.Name, job: job}, err, func(f Finding) {
 				if got != want {
-					f.Kind, f.Problem = kindDigest, fmt.Sprintf("its digest is %s, %s %s", got, says, want)
+					f.Kind, f.Problem = KindDigest, fmt.Sprintf("its digest is %s, %s %s", got, says, want)
 					r.find(f)
 				}
 			})
@@ -52,16 +52,16 @@ func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 	}
 	for i := range t.Model.Tensors {
 		x := &t.Model.Tensors[i]
-		jobs = append(jobs, verifyJob{&r.Tensors, x.Data.Size(), func(ctx context.Context, job int, read func(int64)) error {
+		jobs = append(jobs, job{&r.Tensors, x.Data.Size(), func(ctx context.Context, job int, read func(int64)) error {
 			c, err := views.Count(ctx, x, opts, read)
-			return r.unlessEnded(ctx, finding{Tensor: x.Name, job: job}, err, func(f finding) {
+			return r.unlessEnded(ctx, Finding{Tensor: x.Name, job: job}, err, func(f Finding) {
 				if f.Problem = notFinite(c); f.Problem != "" {
-					f.Kind = kindValues
+					f.Kind = KindValues
 					r.find(f)
 				}
 				r.checkZeros(t.Model, x, c, f)
 				if c.Overflow > 0 {
-					r.overflow(overflow{x.Weight(), c.Overflow, c.Numbers, c.Largest, job})
+					r.overflow(Overflow{x.Weight(), c.Overflow, c.Numbers, c.Largest, job})
 				}
 			})
 		}})
@@ -71,9 +71,9 @@ func valueJobs(t *tree.Tree, opts views.Options, r *reporter) []verifyJob {
 
 // farJobs are the jobs for a remote file: it is fetched into the cache, which compares it
 // with the server's digest.
-func farJobs(t *tree.Tree, s tensorfs.Source, r *reporter) []verifyJob {
+func farJobs(t *tree.Tree, s tensorfs.Source, r *Reporter) []job {
 	d, err := t.Model.File(s.Name)
-	f, ok := d.(farFile)
+	f, ok := d.(FarFile)
 	if err == nil && (!ok || f.Digest() == "") { // it came with the listing, or there is nothing to compare
 		return nil
 	}
@@ -81,21 +81,21 @@ func farJobs(t *tree.Tree, s tensorfs.Source, r *reporter) []verifyJob {
 	if err == nil {
 		bytes = f.Size()
 	}
-	return []verifyJob{{&r.Files, bytes, func(ctx context.Context, job int, read func(int64)) error {
+	return []job{{&r.Files, bytes, func(ctx context.Context, job int, read func(int64)) error {
 		if err == nil {
 			err = f.Verify(ctx, read)
 		}
 		if errors.Is(err, tensorfs.ErrChanged) {
-			r.find(finding{File: s.Name, Kind: kindDigest, Problem: err.Error(), job: job})
+			r.find(Finding{File: s.Name, Kind: KindDigest, Problem: err.Error(), job: job})
 			return nil
 		}
-		return r.unlessEnded(ctx, finding{File: s.Name, job: job}, err, func(finding) {})
+		return r.unlessEnded(ctx, Finding{File: s.Name, job: job}, err, func(Finding) {})
 	}}}
 }
 
 // unlessEnded makes a finding of an error, or calls found without one. It
 // returns the error of ctx if that is what it is.
-func (r *reporter) unlessEnded(ctx context.Context, f finding, err error, found func(finding)) error {
+func (r *Reporter) unlessEnded(ctx context.Context, f Finding, err error, found func(Finding)) error {
 	switch {
 	case err == nil:
 		found(f)

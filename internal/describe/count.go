@@ -1,4 +1,4 @@
-package main
+package describe
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ func isParameters(t *tensorfs.Tensor) bool {
 // countParameters counts the numbers of the model's tensors by their shapes, and
 // what is stored for each. Where codes are packed in a way that is not decoded, how
 // many they are is not known.
-func (info *modelInfo) countParameters(m *tensorfs.Model) {
+func (info *Info) countParameters(m *tensorfs.Model) {
 	parameters, bytes := int64(0), int64(0)
 	by := map[string]int64{} // type: parameters
 	for i := range m.Tensors {
@@ -28,17 +28,17 @@ func (info *modelInfo) countParameters(m *tensorfs.Model) {
 		case t.Owner != "":
 			bytes += t.Data.Size()
 		case t.Opaque != "" && m.Layout == "hf": // GGUF's shapes count numbers, for every type
-			info.packed++
+			info.Packed++
 		case isParameters(t):
 			n, _ := tensorfs.Elements(t.Numbers())
 			parameters, bytes = parameters+n, bytes+t.Data.Size()
-			name := storedType(t)
+			name := StoredType(t)
 			by[name] += n
-			info.quantised = info.quantised || t.Quant != nil || t.DType.Kind() != tensorfs.KindFloat || t.DType.Bits() < 16
+			info.Quantised = info.Quantised || t.Quant != nil || t.DType.Kind() != tensorfs.KindFloat || t.DType.Bits() < 16
 		}
 	}
-	if info.packed > 0 {
-		info.quantised = true
+	if info.Packed > 0 {
+		info.Quantised = true
 		info.Quant, _ = m.Meta(quantLabel).(string)
 		return
 	}
@@ -79,29 +79,4 @@ func quantOf(m *tensorfs.Model, by map[string]int64) string {
 		return label
 	}
 	return mostly
-}
-
-// count prints a number in digits, and many digits with a unit of powers of 1000 before
-// them: "8.03 B (8,030,261,248)".
-func count(n int64) string {
-	digits := fmt.Sprint(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	if n < 1e6 {
-		return digits
-	}
-	return about(n) + " (" + digits + ")"
-}
-
-// about prints a number, and many digits only in a unit of powers of 1000: "8.03 B".
-func about(n int64) string {
-	if n < 1e6 {
-		return fmt.Sprint(n)
-	}
-	f, unit := float64(n)/1e6, 0
-	for f >= 999.995 && unit < 2 {
-		f, unit = f/1000, unit+1
-	}
-	return fmt.Sprintf("%.2f %c", f, "MBT"[unit])
 }

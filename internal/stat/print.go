@@ -1,4 +1,4 @@
-package main
+package stat
 
 import (
 	"bufio"
@@ -9,11 +9,12 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
 
-// print writes the screen of one tensor.
-func (r *statRow) print(stdout io.Writer) error {
+// Print writes the screen of one tensor.
+func (r *Row) Print(stdout io.Writer) error {
 	w := bufio.NewWriter(stdout)
 	row := func(key, format string, args ...any) {
 		fmt.Fprintln(w, cli.Paragraph(cli.Columns, fmt.Sprintf("%-10s", key), fmt.Sprintf(format, args...)))
@@ -27,9 +28,9 @@ func (r *statRow) print(stdout io.Writer) error {
 	if r.asHF {
 		row("layout", "as Hugging Face has it")
 	}
-	row("type", "%s, %s", storedType(t), cli.Size(t.Data.Size()))
+	row("type", "%s, %s", describe.StoredType(t), cli.Size(t.Data.Size()))
 	n, _ := tensorfs.Elements(t.Numbers())
-	row("shape", "%s, %s", shape(t), cli.Plural(n, "number"))
+	row("shape", "%s, %s", describe.Shape(t), cli.Plural(n, "number"))
 	if r.numbers == nil {
 		row("numbers", "none: %s", tensorfs.OneLine(r.reason))
 		return w.Flush()
@@ -68,8 +69,8 @@ func share(n, of int64) string {
 	return fmt.Sprintf(" (%.3g %%)", 100*float64(n)/float64(of))
 }
 
-// statRows is how many lines the highest bar has.
-const statRows = 8
+// chartLines is how many lines the highest bar has.
+const chartLines = 8
 
 // bars are the parts of a line that a bar can fill: none first, all last.
 var (
@@ -78,7 +79,7 @@ var (
 )
 
 // histogram draws the intervals as columns.
-func (r *statRow) histogram(w io.Writer) {
+func (r *Row) histogram(w io.Writer) {
 	bars := asciiBars
 	if cli.UTF8() {
 		bars = unicodeBars
@@ -100,10 +101,10 @@ func (r *statRow) histogram(w io.Writer) {
 func chart(counts []int64, bars []rune) (lines []string) {
 	highest := max(slices.Max(counts), 1)
 	full := len(bars) - 1
-	for line := statRows - 1; line >= 0; line-- {
+	for line := chartLines - 1; line >= 0; line-- {
 		var s strings.Builder
 		for _, n := range counts {
-			height := int(float64(n)/float64(highest)*float64(statRows*full) + 0.5)
+			height := int(float64(n)/float64(highest)*float64(chartLines*full) + 0.5)
 			if n > 0 {
 				height = max(height, 1)
 			}
@@ -114,20 +115,20 @@ func chart(counts []int64, bars []rune) (lines []string) {
 	return lines
 }
 
-// printStats writes a table of several tensors.
-func printStats(stdout io.Writer, rows []*statRow) error {
+// Print writes a table of several tensors.
+func Print(stdout io.Writer, rows []*Row) error {
 	w := bufio.NewWriter(stdout)
-	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b *statRow) int { return near.Compare(a.name, b.name) })
+	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b *Row) int { return near.Compare(a.name, b.name) })
 	t := cli.Table{Right: []bool{2: true, 3: true, 4: true, 5: true}}
 	t.Add("tensor", "type", "min", "max", "mean", "std")
 	numbers, odd := int64(0), false
 	for _, r := range rows {
 		cells := [4]string{"-", "-", "-", "-"}
 		if s := r.stats; s.Finite > 0 {
-			cells = [4]string{number(s.Min), number(s.Max), number(s.Mean), number(s.Std)}
+			cells = [4]string{cli.Number(s.Min), cli.Number(s.Max), cli.Number(s.Mean), cli.Number(s.Std)}
 		}
 		numbers += r.stats.Count
-		t.Add(tensorfs.Printable(r.name), briefType(r.tensor), cells[0], cells[1], cells[2], cells[3])
+		t.Add(tensorfs.Printable(r.name), describe.BriefType(r.tensor), cells[0], cells[1], cells[2], cells[3])
 		odd = odd || r.notes() != ""
 	}
 	t.Print(w, cli.TableWidth(stdout))
@@ -139,12 +140,12 @@ func printStats(stdout io.Writer, rows []*statRow) error {
 			fmt.Fprintln(w, cli.Paragraph(cli.Columns, "note: ", fmt.Sprintf("%s: %s", tensorfs.Printable(r.name), note)))
 		}
 	}
-	fmt.Fprintf(w, "\n%s, %s numbers\n", cli.Plural(len(rows), "tensor"), count(numbers))
+	fmt.Fprintf(w, "\n%s, %s numbers\n", cli.Plural(len(rows), "tensor"), cli.Count(numbers))
 	return w.Flush()
 }
 
 // notes adds what a line of the table cannot show.
-func (r *statRow) notes() string {
+func (r *Row) notes() string {
 	if r.numbers == nil {
 		return tensorfs.OneLine(r.reason)
 	}

@@ -1,4 +1,4 @@
-package main
+package describe
 
 import (
 	"slices"
@@ -9,10 +9,10 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
-// called returns the tensors that Hugging Face's or GGUF's name, or a glob of such names,
+// Called returns the tensors that Hugging Face's or GGUF's name, or a glob of such names,
 // means in a model, whatever its files call them. It is for what neither a canonical name
 // nor one of the model's own has answered.
-func called(m *tensorfs.Model, want string) (list []*tensorfs.Tensor) {
+func Called(m *tensorfs.Model, want string) (list []*tensorfs.Tensor) {
 	for _, layout := range []names.Layout{names.HF, names.GGUF} {
 		r := names.Map(layout, m.Architecture, []names.Source{{Name: want}})[0]
 		if t := tensorCalled(m, r.Name); t != nil && r.Mapped {
@@ -67,9 +67,9 @@ func spelled(canonical string) (list []string) {
 	return list
 }
 
-// canonicalPath puts the canonical name into a path of a view with another name of its
+// CanonicalPath puts the canonical name into a path of a view with another name of its
 // tensor. ok is whether there is one.
-func canonicalPath(m *tensorfs.Model, path string) (_ string, ok bool) {
+func CanonicalPath(m *tensorfs.Model, path string) (_ string, ok bool) {
 	view, name, ok := strings.Cut(path, "/")
 	suffix := ""
 	if strings.HasPrefix(view, "npy") {
@@ -83,7 +83,7 @@ func canonicalPath(m *tensorfs.Model, path string) (_ string, ok bool) {
 	if t := m.TensorBySource(name); t != nil {
 		return view + "/" + t.Weight() + suffix, true
 	}
-	if list := called(m, name); len(list) == 1 {
+	if list := Called(m, name); len(list) == 1 {
 		return view + "/" + list[0].Weight() + suffix, true
 	}
 	return "", false

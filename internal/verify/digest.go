@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 // digest is a store's digest of a file: "sha256:HEX" or "git:HEX", "" if it has none.
 type digest string
 
-// digestOf returns a store's digest of a file, from the file's name.
-func digestOf(path string) digest { return digest(source.StoredDigest(path)) }
+// DigestOf returns a store's digest of a file, from the file's name.
+func DigestOf(path string) digest { return digest(source.StoredDigest(path)) }
 
 // maxRecord bounds the record of a download, of some 130 bytes.
 const maxRecord = 4096
@@ -58,27 +58,29 @@ func recordOf(path string) digest {
 
 // of returns the digest of this kind of bytes.
 func (want digest) of(ctx context.Context, d tensorfs.Data, read func(n int64)) (digest, error) {
-	h, sum := want.hash(d.Size())
+	h, sum := want.Hash(d.Size())
 	err := source.Hash(ctx, h, d, read)
 	return sum(), err
 }
 
-// hash returns a hash for a file of that size, and a function that returns its digest.
-func (want digest) hash(size int64) (h hash.Hash, sum func() digest) {
+// Hash returns a hash for a file of that size, and a function that returns its digest.
+func (want digest) Hash(size int64) (h hash.Hash, sum func() digest) {
 	kind, _, _ := strings.Cut(string(want), ":")
 	h, _ = cache.NewHash(string(want), size) // it was parsed
 	return h, func() digest { return digest(kind + ":" + hex.EncodeToString(h.Sum(nil))) }
 }
 
-// wrongBytes is the error of bytes that have another digest.
-type wrongBytes struct{ error }
+// WrongBytes is the error of bytes that have another digest.
+type WrongBytes struct{ Err error }
 
-func (want digest) differs(name string, got digest) error {
-	return wrongBytes{fmt.Errorf("%s: the bytes that came have the digest %s instead of %s", tensorfs.Printable(name), got, want)}
+func (w WrongBytes) Error() string { return w.Err.Error() }
+
+func (want digest) Differs(name string, got digest) error {
+	return WrongBytes{fmt.Errorf("%s: the bytes that came have the digest %s instead of %s", tensorfs.Printable(name), got, want)}
 }
 
-// compare holds that a file has the digest.
-func (want digest) compare(ctx context.Context, path string) error {
+// Compare holds that a file has the digest.
+func (want digest) Compare(ctx context.Context, path string) error {
 	f, err := source.Map(path, "")
 	if err != nil {
 		return err
@@ -86,7 +88,7 @@ func (want digest) compare(ctx context.Context, path string) error {
 	defer f.Close()
 	got, err := want.of(ctx, f, func(int64) {})
 	if err == nil && got != want {
-		err = want.differs(path, got)
+		err = want.Differs(path, got)
 	}
 	return err
 }

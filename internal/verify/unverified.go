@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"context"
@@ -6,30 +6,29 @@ import (
 	"fmt"
 
 	"github.com/tensorfs/tensorfs"
-
 	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
-// unverified counts what came from other machines and was not compared with its
+// Unverified counts what came from other machines and was not compared with its
 // digest, because not all of a file is here. Small files are never among it.
-type unverified struct {
+type Unverified struct {
 	Files int   `json:"files"`
 	Here  int64 `json:"here"`  // bytes that are in the cache
 	Bytes int64 `json:"bytes"` // of these files
 }
 
 // String describes them in a few words; "" if all was compared.
-func (u *unverified) String() string {
+func (u *Unverified) String() string {
 	if u == nil {
 		return ""
 	}
 	return fmt.Sprintf("not verified (%s of %s here)", cli.Size(u.Here), cli.Size(u.Bytes))
 }
 
-// unverifiedOf counts the open files of a model, which are the files being read; or
+// UnverifiedOf counts the open files of a model, which are the files being read; or
 // nil.
-func unverifiedOf(m *tensorfs.Model) *unverified {
-	var all unverified
+func UnverifiedOf(m *tensorfs.Model) *Unverified {
+	var all Unverified
 	seen := map[string]bool{} // members of one archive have the digest of that
 	for _, d := range m.Opened() {
 		f, u := unverifiedFile(d)
@@ -45,20 +44,20 @@ func unverifiedOf(m *tensorfs.Model) *unverified {
 	return &all
 }
 
-func unverifiedFile(d tensorfs.Data) (f farFile, u unverified) {
-	f, ok := d.(farFile)
+func unverifiedFile(d tensorfs.Data) (f FarFile, u Unverified) {
+	f, ok := d.(FarFile)
 	if !ok {
 		return nil, u
 	}
 	if bytes, absent := f.Unverified(); bytes > 0 {
-		u = unverified{1, bytes - absent, bytes}
+		u = Unverified{1, bytes - absent, bytes}
 	}
 	return f, u
 }
 
-// confirm compares files with their digests before a command that gave out their bytes
+// Confirm compares files with their digests before a command that gave out their bytes
 // reports success. It returns the files that cannot be compared.
-func confirm(ctx context.Context, m *tensorfs.Model) (*unverified, error) {
+func Confirm(ctx context.Context, m *tensorfs.Model) (*Unverified, error) {
 	for _, d := range m.Opened() {
 		if f, u := unverifiedFile(d); u.Files > 0 && u.Here == u.Bytes {
 			switch err := f.Verify(ctx, nil); {
@@ -69,7 +68,7 @@ func confirm(ctx context.Context, m *tensorfs.Model) (*unverified, error) {
 			}
 		}
 	}
-	return unverifiedOf(m), nil
+	return UnverifiedOf(m), nil
 }
 
 // sound returns an error where what was read of a model is not what it was when it was
@@ -78,13 +77,13 @@ func sound(ctx context.Context, m *tensorfs.Model) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	_, err := confirm(ctx, m)
+	_, err := Confirm(ctx, m)
 	return err
 }
 
-// finishRead ends work on models that ended with err: with an error where it was interrupted,
+// FinishRead ends work on models that ended with err: with an error where it was interrupted,
 // or where what was read of them is not what it was.
-func finishRead(ctx context.Context, b *cli.ProgressBar, err error, what, of string, models ...*tensorfs.Model) error {
+func FinishRead(ctx context.Context, b *cli.ProgressBar, err error, what, of string, models ...*tensorfs.Model) error {
 	b.Clear()
 	if err != nil && ctx.Err() != nil {
 		return b.Interrupted(what, "of a part of the "+of+" nothing is printed")
@@ -100,16 +99,25 @@ func finishRead(ctx context.Context, b *cli.ProgressBar, err error, what, of str
 	return err
 }
 
-// unverifiedSource returns the digest of a file of the model, if that is a whole file
+// UnverifiedSource returns the digest of a file of the model, if that is a whole file
 // of another machine which was not compared with it.
-func unverifiedSource(m *tensorfs.Model, name string) (want digest, u unverified) {
+func UnverifiedSource(m *tensorfs.Model, name string) (want digest, u Unverified) {
 	d, err := m.File(name)
 	if err != nil {
 		return "", u
 	}
 	f, u := unverifiedFile(d)
 	if u.Files == 0 || u.Bytes != f.Size() { // a member of an archive has no digest
-		return "", unverified{}
+		return "", Unverified{}
 	}
 	return digest(f.Digest()), u
+}
+
+// FarFile is a file that comes through the cache.
+type FarFile interface {
+	Size() int64
+	Stored() int64
+	Digest() string
+	Unverified() (bytes, absent int64)
+	Verify(ctx context.Context, came func(n int64)) error
 }

@@ -1,9 +1,10 @@
-package main
+package verify
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,10 +17,12 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/parallel"
+	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/tree"
 )
 
-// finding is one defect.
-type finding struct {
+// Finding is one defect.
+type Finding struct {
 	File    string `json:"file,omitempty"` // of the model
 	Tensor  string `json:"tensor,omitempty"`
 	Kind    string `json:"kind"`
@@ -29,15 +32,15 @@ type finding struct {
 
 // The kinds of findings.
 const (
-	kindDigest = "digest" // a file contradicts its store
-	kindValues = "values" // numbers are NaN or infinite
-	kindZeros  = "zeros"  // a weight is 0 throughout
-	kindHole   = "hole"   // a file has space under tensors that was never written
+	KindDigest = "digest" // a file contradicts its store
+	KindValues = "values" // numbers are NaN or infinite
+	KindZeros  = "zeros"  // a weight is 0 throughout
+	KindHole   = "hole"   // a file has space under tensors that was never written
 	kindUnread = "unread" // bytes cannot be read, or changed while reading
 )
 
-// overflow is a tensor with finite numbers that are infinite in f16/.
-type overflow struct {
+// Overflow is a tensor with finite numbers that are infinite in f16/.
+type Overflow struct {
 	Tensor  string  `json:"tensor"`
 	Values  int64   `json:"values"`
 	Of      int64   `json:"of"`
@@ -45,20 +48,20 @@ type overflow struct {
 	job     int
 }
 
-type verifyReport struct {
+type Report struct {
 	Files     int        `json:"files"`   // whose digests were compared
 	Tensors   int        `json:"tensors"` // whose numbers were read
 	Bytes     int64      `json:"bytes"`   // that are stored, and were read
-	Findings  []finding  `json:"findings"`
-	Overflows []overflow `json:"overflows"`
+	Findings  []Finding  `json:"findings"`
+	Overflows []Overflow `json:"overflows"`
 	Notes     []string   `json:"notes"`
 	Complete  bool       `json:"complete"` // false if it was interrupted
 }
 
-// reporter prints what is found as it is found, or with --json all of it at the
+// Reporter prints what is found as it is found, or with --json all of it at the
 // end.
-type reporter struct {
-	*verification
+type Reporter struct {
+	*Verification
 	above   func(print func()) // prints above the progress bar
 	painter cli.Painter
 	digests knownDigests
@@ -66,14 +69,14 @@ type reporter struct {
 	zerosInside bool // all tensors of zeros lie before others in their files
 
 	mu sync.Mutex
-	verifyReport
-	lines  []string // of findings, if they are not printed as they are found
+	Report
+	Lines  []string // of findings, if they are not printed as they are found
 	failed error    // the first of writing
 }
 
-func (v *verification) report() *reporter {
-	r := &reporter{verification: v, above: func(print func()) { print() }, painter: cli.PainterOf(v.stdout)}
-	r.Findings, r.Overflows, r.Notes = []finding{}, []overflow{}, v.notes
+func (v *Verification) report() *Reporter {
+	r := &Reporter{Verification: v, above: func(print func()) { print() }, painter: cli.PainterOf(v.Stdout)}
+	r.Findings, r.Overflows, r.Notes = []Finding{}, []Overflow{}, v.Warnings
 	for _, n := range r.Notes {
 		r.print("note: %s", tensorfs.OneLine(n))
 	}
@@ -81,17 +84,17 @@ func (v *verification) report() *reporter {
 }
 
 // print prints a line for people.
-func (r *reporter) print(format string, args ...any) {
-	if r.json || r.quiet || r.failed != nil {
+func (r *Reporter) print(format string, args ...any) {
+	if r.JSON || r.Quiet || r.failed != nil {
 		return
 	}
 	r.above(func() {
-		_, r.failed = fmt.Fprintln(r.stdout, cli.Folded(r.stdout, fmt.Sprintf(format, args...)))
+		_, r.failed = fmt.Fprintln(r.Stdout, cli.Folded(r.Stdout, fmt.Sprintf(format, args...)))
 	})
 }
 
 // note adds a remark that is not a finding.
-func (r *reporter) note(n string) {
+func (r *Reporter) note(n string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Notes = append(r.Notes, n)
@@ -99,7 +102,7 @@ func (r *reporter) note(n string) {
 }
 
 // find adds a finding.
-func (r *reporter) find(f finding) {
+func (r *Reporter) find(f Finding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Findings = append(r.Findings, f)
@@ -107,19 +110,19 @@ func (r *reporter) find(f finding) {
 	if where != "" {
 		where = r.painter.Paint(cli.Bad, tensorfs.Printable(where)) + ": "
 	}
-	if r.quiet && len(r.lines) < mostLines {
-		r.lines = append(r.lines, "  "+where+tensorfs.OneLine(f.Problem))
-	} else if r.quiet && len(r.lines) == mostLines {
-		r.lines = append(r.lines, "  ... (tensorfs verify "+cli.PrintableName(r.model)+" lists all)")
+	if r.Quiet && len(r.Lines) < MostLines {
+		r.Lines = append(r.Lines, "  "+where+tensorfs.OneLine(f.Problem))
+	} else if r.Quiet && len(r.Lines) == MostLines {
+		r.Lines = append(r.Lines, "  ... (tensorfs verify "+cli.PrintableName(r.Model)+" lists all)")
 	}
 	r.print("%s%s", where, tensorfs.OneLine(f.Problem))
 }
 
-// mostLines is how many findings of each of several models are listed.
-const mostLines = 5
+// MostLines is how many findings of each of several models are listed.
+const MostLines = 5
 
 // overflow adds a tensor that overflows.
-func (r *reporter) overflow(o overflow) {
+func (r *Reporter) overflow(o Overflow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Overflows = append(r.Overflows, o)
@@ -148,9 +151,9 @@ func wideEnough(largest float64) string {
 	return "f32/ or bf16/"
 }
 
-// verifyJob is something to read. check reports what it finds, and with read how
+// job is something to read. check reports what it finds, and with read how
 // many bytes it has read.
-type verifyJob struct {
+type job struct {
 	count *int // of the report, that this adds to
 	bytes int64
 	check func(ctx context.Context, job int, read func(n int64)) error
@@ -158,7 +161,7 @@ type verifyJob struct {
 
 // run does the jobs on all cores, large ones first. An error of a job ends them
 // all, as the end of ctx does.
-func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
+func (r *Reporter) run(ctx context.Context, jobs []job) error {
 	total, byCount := int64(0), map[*int]int{}
 	order := make([]int, len(jobs))
 	for i, j := range jobs {
@@ -167,7 +170,7 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 		byCount[j.count]++
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[b].bytes, jobs[a].bytes) })
-	bar := cli.Progress(r.stderr, "verify", total)
+	bar := cli.Progress(r.Stderr, "verify", total)
 	r.above = bar.Above
 	var bytes atomic.Int64
 	err := parallel.Each(ctx, runtime.GOMAXPROCS(0), len(order), func(ctx context.Context, i int) error {
@@ -199,8 +202,8 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 			far = append(far, fmt.Sprintf("%d of %d %s", *c.done, n, c.what))
 		}
 	}
-	if r.json {
-		if err := cli.PrintJSON(r.stdout, r.verifyReport); err != nil {
+	if r.JSON {
+		if err := cli.PrintJSON(r.Stdout, r.Report); err != nil {
 			return err
 		}
 	}
@@ -208,19 +211,19 @@ func (r *reporter) run(ctx context.Context, jobs []verifyJob) error {
 	if n := len(r.Findings); n > 0 {
 		said = cli.Plural(n, "finding") + " so far, listed on standard output"
 	}
-	return fmt.Errorf("%s: interrupted after %s, %s of %s; %s", tensorfs.Printable(r.model), near.All(far), cli.Size(r.Bytes), cli.Size(total), said)
+	return fmt.Errorf("%s: interrupted after %s, %s of %s; %s", tensorfs.Printable(r.Model), near.All(far), cli.Size(r.Bytes), cli.Size(total), said)
 }
 
 // sort puts what was found in the order of the jobs.
-func (r *reporter) sort() {
-	slices.SortStableFunc(r.Findings, func(a, b finding) int { return cmp.Compare(a.job, b.job) })
-	slices.SortStableFunc(r.Overflows, func(a, b overflow) int { return cmp.Compare(a.job, b.job) })
+func (r *Reporter) sort() {
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(a.job, b.job) })
+	slices.SortStableFunc(r.Overflows, func(a, b Overflow) int { return cmp.Compare(a.job, b.job) })
 }
 
-// end prints the last line, or all of it as JSON. Findings are an error.
-func (r *reporter) end(did string) error {
-	if r.json {
-		r.failed = cli.PrintJSON(r.stdout, r.verifyReport)
+// End prints the last line, or all of it as JSON. Findings are an error.
+func (r *Reporter) End(did string) error {
+	if r.JSON {
+		r.failed = cli.PrintJSON(r.Stdout, r.Report)
 	} else {
 		found := r.painter.Paint(cli.Good, cli.Plural(0, "finding"))
 		if n := len(r.Findings); n > 0 {
@@ -234,32 +237,32 @@ func (r *reporter) end(did string) error {
 	if r.failed != nil || len(r.Findings) == 0 {
 		return r.failed
 	}
-	return fmt.Errorf("%s: %s, listed on standard output; %s", cli.PrintableName(r.model), cli.Plural(len(r.Findings), "finding"), r.advice())
+	return fmt.Errorf("%s: %s, listed on standard output; %s", cli.PrintableName(r.Model), cli.Plural(len(r.Findings), "finding"), r.Advice())
 }
 
 // advices say what to do about each kind of findings, the likely cause of others
 // first.
 var advices = []struct{ kind, advice string }{
-	{kindDigest, "fetch the files with wrong digests again"},
-	{kindHole, "the file was reserved and not filled, as by a download that has ended early: fetch it again"},
-	{kindZeros, "the file may have been reserved and not filled, as by a download that has ended early: fetch it again, or compare its digest with the one that the publisher states"},
+	{KindDigest, "fetch the files with wrong digests again"},
+	{KindHole, "the file was reserved and not filled, as by a download that has ended early: fetch it again"},
+	{KindZeros, "the file may have been reserved and not filled, as by a download that has ended early: fetch it again, or compare its digest with the one that the publisher states"},
 	{kindZerosInside, "what follows these weights in the file is there, so it was not left unfilled: compare its digest with the one that the publisher states"},
 	{kindUnread, "see to it that the files can be read and that nothing writes to them, and verify again"},
 }
 
-// advice is what to do about the findings.
-func (r *reporter) advice() string {
+// Advice is what to do about the findings.
+func (r *Reporter) Advice() string {
 	r.placeZeros()
 	for _, a := range advices {
 		if a.kind == kindZerosInside && r.zerosInside {
 			return a.advice
 		}
-		if a.kind == kindZeros && r.zerosInside {
+		if a.kind == KindZeros && r.zerosInside {
 			continue
 		}
-		if slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Kind == a.kind }) {
-			if a.kind == kindDigest && (strings.HasPrefix(r.model, hub.Prefix) || strings.HasPrefix(r.model, ollama.Prefix)) {
-				return a.advice + ": tensorfs fetch --repair " + cli.PrintableName(r.model)
+		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == a.kind }) {
+			if a.kind == KindDigest && (strings.HasPrefix(r.Model, hub.Prefix) || strings.HasPrefix(r.Model, ollama.Prefix)) {
+				return a.advice + ": tensorfs fetch --repair " + cli.PrintableName(r.Model)
 			}
 			return a.advice
 		}
@@ -268,4 +271,24 @@ func (r *reporter) advice() string {
 		return "the digests are right, so the model has these values as it was published: ask its publisher"
 	}
 	return "compare its files' digests with the publisher's: if they are equal, the model was published with these values"
+}
+
+// Verification is one run of the command.
+type Verification struct {
+	Tree           *tree.Tree
+	Model          string // as it was asked for
+	Warnings       []string
+	Stdout, Stderr io.Writer
+	JSON           bool
+	Quiet          bool // lines are kept for the end
+}
+
+// Read reads all numbers of the model and compares its files with their digests.
+func (v *Verification) Read(ctx context.Context, opts views.Options) (*Reporter, error) {
+	r := v.report()
+	if err := r.run(ctx, valueJobs(v.Tree, opts, r)); err != nil {
+		return nil, err
+	}
+	r.noteUncompared(v.Tree.Model)
+	return r, nil
 }
