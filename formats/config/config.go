@@ -428,6 +428,9 @@ func (m *model) assume(f *field) bool {
 
 // readPattern goes on to the next key if one turns out to mean something else.
 func (m *model) readPattern(f *field) bool {
+	if list := m.describedWindows(); list != nil {
+		return m.put(f, list)
+	}
 	for i := range max(len(f.gguf), len(f.hf)) {
 		v, ok := m.firstValue(at(f.gguf, i), at(f.hf, i))
 		if !ok {

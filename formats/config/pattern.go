@@ -66,6 +66,22 @@ func toPattern(v any, begins int64) (p any, list []bool, skip, ok bool) {
 	return list, list, false, true
 }
 
+// describedWindows returns which layers have a window in a config.json that does not list them, by the line of
+// the description that computes the key of a GGUF file; nil if it computes none.
+func (m *model) describedWindows() []any {
+	if _, ok := m.firstValue(nil, keys("layer_types")); ok || m.scopes == nil || m.block == nil {
+		return nil
+	}
+	for i := range m.block.Keys {
+		if s := &m.block.Keys[i]; s.Name == "window_layers" && s.Always && m.holds(s.When) {
+			if list := asList(m.eval(s.Value)); slices.Contains(list, any(true)) {
+				return list
+			}
+		}
+	}
+	return nil
+}
+
 // repeatPattern expands a field that is a single number to the list of all layers.
 func (m *model) repeatPattern(name string) {
 	p, _ := m.count(name)

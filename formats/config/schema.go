@@ -89,7 +89,7 @@ var table = []field{
 	{name: "rope_orig_ctx"},
 
 	{name: "sliding_window", hf: keys("window_size local_attention sliding_window_size"), unless: keys("use_sliding_window"), first: unusedWindow, without: always(int64(0))},
-	{name: "sliding_window_pattern", kind: pattern, gguf: keys("attention.sliding_window_pattern"), hf: keys("sliding_window_pattern _sliding_window_pattern layer_types global_attn_every_n_layers"),
+	{name: "sliding_window_pattern", kind: pattern, gguf: keys("attention.sliding_window_pattern"), hf: keys("layer_types sliding_window_pattern _sliding_window_pattern global_attn_every_n_layers"),
 		without: usualPattern},
 	{name: "rope_local_theta", kind: real, hf: keys("rope_local_theta swa_rope_theta"), without: same("rope_theta")},
 	{name: "tie_embeddings", kind: boolean, hf: keys("tie_word_embeddings"), without: tied, tensors: true},
