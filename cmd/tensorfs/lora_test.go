@@ -55,9 +55,9 @@ func notesOf(t *testing.T, dir string, args ...string) (notes string, types map[
 }
 
 // TestLoRAOrder holds that an adapter adds the same numbers to a model's directory and to its GGUF file, whether
-// GGUF has the rows of q and k in another order (arcee, mistral3) or as they are (afmoe, cohere2).
+// GGUF has the rows of q and k in another order (arcee, mistral3) or as they are (afmoe, cohere2, cohere2-moe).
 func TestLoRAOrder(t *testing.T) {
-	for _, model := range []string{"afmoe", "arcee", "mistral3", "cohere2"} {
+	for _, model := range []string{"afmoe", "arcee", "mistral3", "cohere2", "cohere2-moe"} {
 		base := testdata + "architectures/" + model
 		file := fileIn(t, "model.gguf", "--gguf-type", "f32", base, "gguf/model.gguf")
 		m, err := formats.Open(base)
