@@ -226,7 +226,9 @@ func (r *Report) changes() (list []Finding) {
 			kinds = append(kinds, x)
 		}
 		x.cells = append(x.cells, c)
-		x.most = max(x.most, c.Change.Relative)
+		if v := c.Change.Relative; v != nil {
+			x.most = max(x.most, *v)
+		}
 		if c.Change.Rank == 0 || c.Change.Rank >= lowRank {
 			x.low = false
 		}
@@ -286,10 +288,16 @@ func (r *Report) changes() (list []Finding) {
 		if where != "" {
 			text += " of " + where
 		}
-		if strings.ContainsAny(where, "-,") || len(g.kinds) > 1 {
+		several := strings.ContainsAny(where, "-,") || len(g.kinds) > 1
+		switch {
+		case several && g.most > 0:
 			text += " differ by up to " + percent(g.most)
-		} else {
+		case several:
+			text += " differ"
+		case g.most > 0:
 			text += " differs by " + percent(g.most)
+		default:
+			text += " differs"
 		}
 		if g.how != "" {
 			text += ", " + g.how

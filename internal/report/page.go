@@ -117,8 +117,11 @@ func (r *Report) data(title string) pageData {
 			}
 		}
 		if x := c.Change; x != nil {
-			cell[9], cell[10], cell[11], cell[12] = x.Status, short(x.Relative), short(x.Part), short(x.Rank)
+			cell[9], cell[10], cell[11], cell[12] = x.Status, nil, short(x.Part), short(x.Rank)
 			cell[13] = x.Counted
+			if x.Relative != nil {
+				cell[10] = short(*x.Relative)
+			}
 			if whole && x.Largest > 0 {
 				more.Largest = (*short)(&x.Largest)
 			}

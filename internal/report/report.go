@@ -57,7 +57,7 @@ type Figures struct {
 // Change is how a tensor differs from the other model's.
 type Change struct {
 	Status   string   `json:"status"` // equal, changed, only_this, only_other, shape
-	Relative float64  `json:"relative"`
+	Relative *float64 `json:"relative,omitempty"` // nil if the tensor is all zeros, or only numbers that are not finite differ
 	Part     float64  `json:"part"` // of the numbers that are not equal
 	Largest  float64  `json:"largest"`
 	Cosine   *float64 `json:"cosine,omitempty"`
@@ -174,8 +174,8 @@ func (t *Tensor) change() *Change {
 		c := &Change{Status: "changed"}
 		if d.Numbers && d.Count > 0 {
 			c.Part, c.Largest = float64(d.Differ)/float64(d.Count), d.Max
-			if r := d.Relative(); !math.IsInf(r, 0) && !math.IsNaN(r) {
-				c.Relative = r
+			if r := d.Relative(); r > 0 && !math.IsInf(r, 0) {
+				c.Relative = &r
 			}
 			if !math.IsNaN(d.Cosine) {
 				c.Cosine = &d.Cosine

@@ -30,7 +30,8 @@ func floats(values []float32) tensorfs.Data {
 
 // planted makes two models of 16 layers, with faults where faults is set: a column that stands out
 // in ffn.down of layers 1, 2 and 14, a small attention.output in layer 11, zeros, a NaN, and in the
-// second model a change of rank 4 in q and v of layers 4 to 10 and of full rank in ffn.gate of 13.
+// second model a change of rank 4 in q and v of layers 4 to 10 and of full rank in ffn.gate of 13, a number for
+// the zeros, and a NaN in ffn_norm of layer 5.
 func planted(t *testing.T, faults bool) (list []Tensor) {
 	t.Helper()
 	const layers, width, wide = 16, 64, 160
@@ -88,6 +89,10 @@ func planted(t *testing.T, faults bool) (list []Tensor) {
 						b[i] += float32(u[i/k.i] * v[i%k.i])
 					}
 				}
+			case k.kind == "attention.output" && l == 12:
+				b[7] = 1
+			case k.kind == "ffn_norm" && l == 5:
+				b[7] = float32(math.NaN())
 			case k.kind == "ffn.gate" && l == 13:
 				for i := range b {
 					b[i] += float32(random.NormFloat64() * 0.01)
@@ -130,7 +135,7 @@ func TestFindings(t *testing.T) {
 	text := strings.Join(all, "\n")
 	for _, want := range []string{
 		"ffn_norm of layer 3 has 1 number that is NaN or infinite", "attention.output of layer 12 is zero throughout", "attention.output of layer 11 is 5", "ffn.down of layers 1, 2, 14: outlier column 37",
-		"attention.q, attention.v of layers 4-10 differ by up to", "by rank 4 (effective 3.", "): as a merged LoRA does", "ffn.gate of layer 13 differs by", "by full rank",
+		"attention.q, attention.v of layers 4-10 differ by up to", "by rank 4 (effective 3.", "): as a merged LoRA does", "ffn.gate of layer 13 differs by", "by full rank", "attention.output of layer 12 differs, by rank 1",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not found:\n%s", want, text)
@@ -231,11 +236,11 @@ func many() (list []Tensor) {
 
 // seen is Chromium's description of a page: see scripts/browser.
 type seen struct {
-	Requests, Problems, Findings, Tabs      []string
-	Title, Clicked, Right, Down, Background string
-	Cells, Made                             int
-	Wide                                    bool
-	Drawn                                   float64
+	Requests, Problems, Findings, Tabs, Marked []string
+	Title, Clicked, Right, Down, Background    string
+	Cells, Made                                int
+	Wide                                       bool
+	Drawn                                      float64
 }
 
 // TestPageInBrowser looks at pages in Chromium: no request, no error, every tensor a cell, a card
@@ -276,6 +281,9 @@ func TestPageInBrowser(t *testing.T) {
 			}
 			if x.Clicked != "layers.0.attention.q.weight" || x.Right != "layers.1.attention.q.weight" || x.Down != "layers.1.attention.v.weight" {
 				t.Errorf("a click shows %s, arrows %s and %s", x.Clicked, x.Right, x.Down)
+			}
+			if want := []string{"layers.5.ffn_norm.weight: differs, by no number", "layers.12.attention.output.weight: zeros"}; slices.Compare(slices.Sorted(slices.Values(x.Marked)), slices.Sorted(slices.Values(want))) != 0 {
+				t.Errorf("the map of differences marks %q", x.Marked)
 			}
 			if !strings.HasPrefix(x.Title, "Weights of </title><script>") {
 				t.Errorf("title %q", x.Title)

@@ -51,6 +51,7 @@ async function look(job) {
       seen.down = await card();
     }
     for (const tab of await page.locator("#tabs button").all()) await tab.click();
+    seen.marked = await page.locator("#map .odd, #map .zeros").evaluateAll((list) => list.map((e) => e.title));
     if (job.screenshot) await page.screenshot({ path: job.screenshot });
     seen.made = await page.evaluate(() => window.planted || document.querySelectorAll("img, iframe, svg + script, b").length);
   } catch (e) {
