@@ -89,7 +89,7 @@ func (o *cacheOptions) list(stdout io.Writer, json bool) error {
 	}
 	yes := map[bool]string{true: "yes", false: "-"}
 	disk := int64(0)
-	rows := cli.Table{Right: make([]bool, 6)}
+	rows := cli.Table{Right: make([]bool, 6), NameLast: true}
 	rows.Add("CACHED", "SIZE", "WHOLE", "IN USE", "LAST USE", "SOURCE")
 	for _, f := range list {
 		disk += f.Disk
@@ -99,7 +99,7 @@ func (o *cacheOptions) list(stdout io.Writer, json bool) error {
 		}
 		rows.Add(cli.Size(f.Cached), cli.Size(f.Bytes), yes[f.Whole], yes[f.InUse], f.LastUse.Local().Format(time.DateTime), tensorfs.Printable(f.Source)+note)
 	}
-	rows.Print(stdout, math.MaxInt)
+	rows.Print(stdout, cli.TableWidth(stdout))
 	_, err = fmt.Fprintf(stdout, "\n%s, %s on the disk\n", filesAndModels(nFiles, len(models)), cli.Size(disk))
 	return err
 }

@@ -124,5 +124,5 @@ func (o *infoOptions) one(stdout io.Writer, name string, below, several bool) (w
 			return nil, err
 		}
 	}
-	return nil, (&infoScreen{info: info, memory: need, config: t.Model.Config, width: max(cli.Width(stdout), 60)}).print(stdout)
+	return nil, (&infoScreen{info: info, memory: need, config: t.Model.Config, width: max(cli.Width(stdout), cli.Narrowest)}).print(stdout)
 }

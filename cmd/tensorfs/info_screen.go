@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -43,9 +44,12 @@ func (s *infoScreen) print(stdout io.Writer) error {
 // keyWidth is the width of the column of keys.
 const keyWidth = 14
 
-// row prints a key and its text, in as many lines as that takes up to rows. Texts
+// row prints a key and its text, in as many lines as that takes up to rows of 80 columns. Texts
 // of the model must come through shown.
 func (s *infoScreen) row(key string, rows int, format string, args ...any) {
+	if s.width < cli.Columns {
+		rows *= (cli.Columns - keyWidth + s.width - keyWidth - 1) / (s.width - keyWidth)
+	}
 	for _, line := range cli.Wrap(fmt.Sprintf(format, args...), s.width-keyWidth, rows) {
 		fmt.Fprintf(s.out, "%-*s%s\n", keyWidth, key, line)
 		key = ""
@@ -92,7 +96,7 @@ func (s *infoScreen) identity() {
 	default:
 		s.row("parameters", 1, "%s in %s", cli.Count(*info.Parameters), cli.Plural(info.Tensors, "tensor"))
 	}
-	quant := s.shown(info.Quant)
+	quant := cli.Shorten(tensorfs.Printable(info.Quant), cli.Columns)
 	if !info.Quantised && info.Quant != "" {
 		quant = "none (" + quant + ")"
 	}
@@ -165,17 +169,18 @@ func (s *infoScreen) types() {
 	if len(all) == 0 {
 		return
 	}
-	width := keyWidth - 2
-	for _, t := range all[:min(len(all), mostTypes)] {
-		width = max(width, cli.Cells(t.Type))
+	t := cli.Table{Right: []bool{false, true, true, true, false}}
+	head, bar := fmt.Sprintf("%-*s", keyWidth-2, "types"), barWidth
+	if s.width < keyWidth+barWidth+30 {
+		head, bar = "types", 0
 	}
-	width = min(width, s.width-34-barWidth)
-	fmt.Fprintf(s.out, "\n%-*s%s\n", width+2, "types", "tensors       bytes    share")
-	for _, t := range all[:min(len(all), mostTypes)] {
-		share := float64(t.Bytes) / float64(max(s.info.Bytes, 1))
-		line := fmt.Sprintf("%-*s  %7d  %10s  %5.1f %%  %s", width, cli.Shorten(tensorfs.Printable(t.Type), width), t.Tensors, cli.Size(t.Bytes), 100*share, cli.Bar(share, barWidth))
-		fmt.Fprintln(s.out, strings.TrimRight(line, " "))
+	t.Add(head, "tensors", "     bytes", "  share", "")
+	for _, x := range all[:min(len(all), mostTypes)] {
+		share := float64(x.Bytes) / float64(max(s.info.Bytes, 1))
+		t.Add(cli.Shorten(tensorfs.Printable(x.Type), s.width), strconv.Itoa(x.Tensors), cli.Size(x.Bytes), fmt.Sprintf("%.1f %%", 100*share), cli.Bar(share, bar))
 	}
+	fmt.Fprintln(s.out)
+	t.Print(s.out, s.width)
 	if more := len(all) - mostTypes; more > 0 {
 		fmt.Fprintf(s.out, "and %d more; --json has all\n", more)
 	}

@@ -55,17 +55,20 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 	}
 	slices.SortStableFunc(list, func(a, b sizedMemory) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	head := "type         gguf/model.gguf  bits per weight"
+	rows := cli.Table{Right: []bool{1: true, 2: true, 3: true, 4: true, 5: true}}
+	head := []string{"type       ", "gguf/model.gguf", "bits per weight"}
 	if o.memory.asked {
-		head += "        read    repacked       total"
+		head = append(head, "      read", "  repacked", "     total")
 	}
-	fmt.Fprintln(out, head)
+	rows.Right = rows.Right[:len(head)]
+	rows.Add(head...)
 	for _, s := range list {
-		fmt.Fprintf(out, "%-11s  %15s  %15.2f", s.Name, cli.Size(s.Bytes), s.BitsPerWeight)
+		cells := []string{s.Name, cli.Size(s.Bytes), fmt.Sprintf("%.2f", s.BitsPerWeight)}
 		if n := s.Memory; n != nil {
-			fmt.Fprintf(out, "  %10s  %10s  %10s", cli.Size(n.Resident), cli.Size(n.Repacked), cli.Size(n.Total))
+			cells = append(cells, cli.Size(n.Resident), cli.Size(n.Repacked), cli.Size(n.Total))
 		}
-		fmt.Fprintln(out)
+		rows.Add(cells...)
 	}
+	rows.Print(out, cli.TableWidth(cmd.OutOrStdout()))
 	return out.Flush()
 }

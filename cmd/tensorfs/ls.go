@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	iofs "io/fs"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,7 +58,7 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer t.Model.Close()
-	l := &listing{opts: o, w: bufio.NewWriter(cmd.OutOrStdout())}
+	l := &listing{opts: o, w: bufio.NewWriter(cmd.OutOrStdout()), width: cli.TableWidth(cmd.OutOrStdout())}
 	err = l.walk(t.Root, p.MayMatchBelow, p.Matches)
 	if err == nil && l.n == 0 {
 		err = l.walkTensors(t, &p)
@@ -79,10 +78,11 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 
 // listing prints entries of a tree.
 type listing struct {
-	opts *lsOptions
-	w    *bufio.Writer
-	n    int
-	rows []lsRow // for people, who get them in another order
+	opts  *lsOptions
+	w     *bufio.Writer
+	width int
+	n     int
+	rows  []lsRow // for people, who get them in another order
 }
 
 // walk adds the entries that match, of the directories in which some may.
@@ -164,7 +164,7 @@ func (l *listing) end() {
 		}
 		return
 	}
-	rows := cli.Table{Right: []bool{true, false, false, false}, Widest: widest}
+	rows := cli.Table{Right: []bool{true, false, false, false}, NameLast: true, Widest: widest}
 	for i := range l.rows {
 		r := &l.rows[i]
 		bytes := int64(0)
@@ -176,16 +176,24 @@ func (l *listing) end() {
 			text = cli.Size(bytes)
 		}
 		path := tensorfs.Printable(r.Path)
+		var below []string
 		if r.Link != "" {
-			path += " -> " + tensorfs.Printable(r.Link)
+			if link := " -> " + tensorfs.Printable(r.Link); cli.Cells(path+link) > l.width-lsIndent {
+				below = []string{strings.Repeat(" ", lsIndent) + link}
+			} else {
+				path += link
+			}
 		}
-		rows.Add(text, cmp.Or(r.DType, "-"), cmp.Or(string(r.Shape), "-"), path)
+		rows.Rows = append(rows.Rows, cli.TableRow{Cells: []string{text, cmp.Or(r.DType, "-"), cmp.Or(string(r.Shape), "-"), path}, Below: below})
 	}
-	rows.Print(l.w, math.MaxInt)
+	rows.Print(l.w, l.width)
 }
 
 // widest is how wide a column of -l becomes; a longer text moves what follows.
 const widest = 24
+
+// lsIndent is before a path that has a line of its own.
+const lsIndent = 2
 
 // row describes an entry. Only here are sizes asked for, because the size of a
 // text takes rendering it.

@@ -159,32 +159,31 @@ func printMetadata(stdout io.Writer, list []report.Meta) error {
 	width := cli.TableWidth(stdout)
 	key, kind := 0, 0
 	for _, x := range list {
-		key, kind = max(key, len([]rune(tensorfs.Printable(x.Key)))), max(kind, len(x.Type))
+		key, kind = max(key, cli.Cells(tensorfs.Printable(x.Key))), max(kind, cli.Cells(x.Type))
 	}
 	key = min(key, max(width/2, 20))
+	indent := 0
+	if key+2+kind+2+shortestValue > width { // all keys have lines of their own
+		key, indent = 0, 2
+	}
 	for _, x := range list {
-		name := tensorfs.Printable(x.Key)
-		if n := len([]rune(name)); n > key {
+		name, value := tensorfs.Printable(x.Key), cli.ShortenEnd(tensorfs.OneLine(x.Value), max(width-max(key+2, indent)-kind-2, shortestValue))
+		if cli.Cells(name) > key {
 			fmt.Fprintln(w, name)
 			name = ""
 		}
-		value := tensorfs.OneLine(x.Value)
-		if room := width - key - kind - 4; width < 1<<20 {
-			value = cutEnd(value, max(room, 12))
+		if key > 0 {
+			name += strings.Repeat(" ", key+2-cli.Cells(name))
+		} else {
+			name = strings.Repeat(" ", indent)
 		}
-		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-*s  %-*s  %s", key, name, kind, x.Type, value), " "))
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%s%-*s  %s", name, kind, x.Type, value), " "))
 	}
 	return w.Flush()
 }
 
-// cutEnd is the beginning of a text that has no room.
-func cutEnd(text string, room int) string {
-	r := []rune(text)
-	if len(r) <= room {
-		return text
-	}
-	return string(r[:room-3]) + "..."
-}
+// shortestValue is the least that a line shows of a value.
+const shortestValue = 12
 
 // metadataInfo is what info --metadata --json prints of a model.
 type metadataInfo struct {
@@ -208,7 +207,7 @@ func (o *infoOptions) printMetadataOf(stdout io.Writer, m *tensorfs.Model, named
 		return nil, fmt.Errorf("%s: no key matches %q; without it all %d are listed", tensorfs.Printable(named), o.metadata, len(m.Metadata))
 	}
 	if several {
-		if _, err := fmt.Fprintf(stdout, "%s\n", cli.Shorten(tensorfs.Printable(named), max(cli.Width(stdout), 60))); err != nil {
+		if _, err := fmt.Fprintf(stdout, "%s\n", cli.Shorten(tensorfs.Printable(named), max(cli.Width(stdout), cli.Narrowest))); err != nil {
 			return nil, err
 		}
 	}

@@ -135,7 +135,7 @@ func (o *statusOptions) run(cmd *cobra.Command, _ []string) error {
 	if o.json {
 		return cli.PrintJSON(stdout, list)
 	}
-	rows := cli.Table{Right: make([]bool, 5)}
+	rows := cli.Table{Right: make([]bool, 5), NameLast: true}
 	painter := cli.PainterOf(stdout)
 	rows.Add("PID", "HEALTH", "AGE", "MOUNTPOINT", "MODEL")
 	now := time.Now()

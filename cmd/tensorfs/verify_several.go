@@ -120,7 +120,7 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 		if err := cli.PrintJSON(stdout, all); err != nil {
 			return err
 		}
-	} else if _, err := fmt.Fprintf(stdout, "%s: %d ok, %d with findings, %d not verified\n", cli.Plural(len(list), "model"), sound, found, failed); err != nil {
+	} else if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, fmt.Sprintf("%s: %d ok, %d with findings, %d not verified", cli.Plural(len(list), "model"), sound, found, failed))); err != nil {
 		return err
 	}
 	if found+failed > 0 {

@@ -9,11 +9,12 @@ import (
 
 // Table is rows of cells in columns as wide as their texts. The first cell of a row is
 // a name, which is never shortened: if it is too long for its column, it gets a line
-// of its own. No row is wider than the terminal, if that can be.
+// of its own. No row is wider than the terminal, unless a name is.
 type Table struct {
-	Right  []bool // by column: numbers are on the right of theirs
-	Widest int    // of a column; a longer text moves what follows. 0: as wide as it takes
-	Rows   []TableRow
+	Right    []bool // by column: numbers are on the right of theirs
+	NameLast bool   // the name is the last cell, not the first
+	Widest   int    // of a column; a longer text moves what follows. 0: as wide as it takes
+	Rows     []TableRow
 }
 
 // TableRow is a row, and the lines that follow it. A table's first row is its head.
@@ -55,16 +56,19 @@ func (t *Table) Print(w io.Writer, width int) {
 	if len(t.Rows) == 0 {
 		return
 	}
-	others := 0
-	for _, n := range widths[1:] {
-		others += columnGap + n
+	indent := 0
+	if !t.NameLast {
+		others := 0
+		for _, n := range widths[1:] {
+			others += columnGap + n
+		}
+		if widths[0] = min(widths[0], max(width-others, narrowestName)); widths[0]+others > width {
+			widths[0] = 0 // all names have lines of their own
+		}
+		name := t.Rows[len(t.Rows)-1].Cells[0]
+		indent = len(name) - len(strings.TrimLeft(name, " "))
+		widths[0] = max(widths[0], indent)
 	}
-	if widths[0] = min(widths[0], max(width-others, narrowestName)); widths[0]+others > width {
-		widths[0] = 0 // all names have lines of their own
-	}
-	name := t.Rows[len(t.Rows)-1].Cells[0]
-	indent := len(name) - len(strings.TrimLeft(name, " "))
-	widths[0] = max(widths[0], indent)
 	for _, r := range t.Rows {
 		t.row(w, r.Cells, widths, indent, width)
 		for _, line := range r.Below {
@@ -95,8 +99,11 @@ func (t *Table) row(w io.Writer, cells []string, widths []int, indent, width int
 	}
 	at := widths[0] // where the column before ends
 	for k, text := range cells[1:] {
-		n := widths[k+1]
-		if at > indent && at+columnGap+n > width {
+		n, last := widths[k+1], k+2 == len(widths) && !t.Right[k+1]
+		if last {
+			n = Cells(text)
+		}
+		if at > indent && max(at, length)+columnGap+n > width {
 			end()
 			at = indent
 		}
@@ -104,7 +111,11 @@ func (t *Table) row(w io.Writer, cells []string, widths []int, indent, width int
 		if t.Right[k+1] {
 			pad += n - Cells(text)
 		}
-		put(strings.Repeat(" ", max(pad, columnGap)) + text)
+		pad = max(pad, columnGap)
+		if last && !t.NameLast {
+			text = Fold(text, width-pad, strings.Repeat(" ", pad))
+		}
+		put(strings.Repeat(" ", pad) + text)
 		at += columnGap + n
 	}
 	end()

@@ -60,6 +60,32 @@ tensors (2)
 			t.Errorf("%d columns:%swant%s", c.width, got, c.want)
 		}
 	}
+	names := Table{Right: []bool{true, false, false}, NameLast: true}
+	names.Add("8192", "F16", "a/name of blanks")
+	names.Add("5", "F16", "b")
+	why := Table{Right: make([]bool, 2)}
+	why.Add("class", "why")
+	why.Add("a", "it has no tokenizer that a program reads")
+	for _, c := range []struct {
+		table *Table
+		want  string
+	}{{&names, `
+8192  F16
+  a/name of blanks
+   5  F16  b
+`}, {&why, `
+class
+  why
+a
+  it has no tokenizer
+  that a program reads
+`}} {
+		var b strings.Builder
+		c.table.Print(&b, 24)
+		if got := "\n" + b.String(); got != c.want {
+			t.Errorf("24 columns:%swant%s", got, c.want)
+		}
+	}
 	var b strings.Builder
 	(&Table{Right: make([]bool, 3)}).Print(&b, 80)
 	if b.Len() > 0 {

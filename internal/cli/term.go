@@ -12,8 +12,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Columns is the default width of output.
-const Columns = 80
+const (
+	Columns   = 80 // the default width of output
+	Narrowest = 40 // a narrower terminal breaks lines itself
+)
 
 // File returns the file that w writes to, if it is one or [Checked].
 func File(w io.Writer) (*os.File, bool) {

@@ -23,6 +23,14 @@ func Shorten(s string, width int) string {
 	return first(s, keep-tail) + cut + last(s, tail)
 }
 
+// ShortenEnd returns the beginning of text, of at most width columns.
+func ShortenEnd(s string, width int) string {
+	if Cells(s) <= width {
+		return s
+	}
+	return first(s, max(width-len(cut), 0)) + cut
+}
+
 // first returns the beginning of a text that fits into some columns.
 func first(s string, width int) string {
 	n := 0

@@ -89,7 +89,7 @@ func (r *Report) grid(w io.Writer, width int, unicode bool) {
 		fmt.Fprintf(w, "  %s%s  %s\n", name, strings.Repeat(" ", widest-cli.Cells(name)), row.String())
 	}
 	if equal > 0 {
-		fmt.Fprintf(w, "  and %s that are equal in all layers\n", cli.Plural(equal, "kind"))
+		say("  ", "and %s that are equal in all layers", cli.Plural(equal, "kind"))
 	}
 	say("  ", "(%s equal, %s up to 0.01 %%, %s 0.1 %%, %s 1 %%, %s 10 %%, %s above, %s not compared)",
 		mark(gridSteps[0]), mark(gridSteps[1]), mark(gridSteps[2]), mark(gridSteps[3]), mark(gridSteps[4]), mark(gridSteps[5]), gridOdd)
@@ -135,6 +135,7 @@ func (r *Report) roles(w io.Writer, width int) {
 	for _, x := range list[:min(len(list), 16)] {
 		t.Add("  "+tensorfs.Printable(x.name), cli.Shorten(report.Span(x.layers), 24), inPercent(x.most), inPercent(x.sum/x.n), inPercent(x.part), rankText(x.rank))
 	}
+	withoutLast(&t)
 	t.Print(w, width)
 	r.layers(w, width)
 }

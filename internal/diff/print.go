@@ -52,7 +52,7 @@ func (r *Report) Print(stdout io.Writer, all bool) error {
 	w, width, painter := bufio.NewWriter(stdout), cli.TableWidth(stdout), cli.PainterOf(stdout)
 	r.width = width
 	for i, t := range []*tensorfs.Model{r.a.Model, r.b.Model} {
-		fmt.Fprintf(w, "%c  %s (%s, %s)\n", 'A'+i, tensorfs.Printable(describe.WithAdapters(t.Path, t)), t.Format, tensorfs.Printable(t.Architecture))
+		fmt.Fprintln(w, cli.Fold(fmt.Sprintf("%c  %s (%s, %s)", 'A'+i, tensorfs.Printable(describe.WithAdapters(t.Path, t)), t.Format, tensorfs.Printable(t.Architecture)), width, "   "))
 	}
 	for _, note := range r.notes {
 		fmt.Fprintln(w, cli.Paragraph(width, "note: ", tensorfs.OneLine(note)))
@@ -101,6 +101,7 @@ func (r *Report) Print(stdout io.Writer, all bool) error {
 			row.Cells = append([]string{"  " + tensorfs.Printable(x.Name)}, row.Cells...)
 			t.Rows = append(t.Rows, row)
 		}
+		withoutLast(&t)
 		t.Print(w, width)
 		if more := len(list) - n; more > 0 {
 			fmt.Fprintf(w, "  and %d more; --all lists them\n", more)
@@ -155,6 +156,18 @@ func (d *Report) figures(r compare.Result) cli.TableRow {
 		row.Below = []string{fmt.Sprintf("    %d of %d numbers are NaN or infinite in one model only", x.Odd, x.Count)}
 	}
 	return row
+}
+
+// withoutLast leaves the last column out if no row has anything in it, such as a rank.
+func withoutLast(t *cli.Table) {
+	last := len(t.Right) - 1
+	if slices.ContainsFunc(t.Rows[1:], func(r cli.TableRow) bool { return r.Cells[last] != "-" }) {
+		return
+	}
+	t.Right = t.Right[:last]
+	for i := range t.Rows {
+		t.Rows[i].Cells = t.Rows[i].Cells[:last]
+	}
 }
 
 func storedAs(t *tensorfs.Tensor) cli.TableRow {

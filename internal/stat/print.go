@@ -15,9 +15,9 @@ import (
 
 // Print writes the screen of one tensor.
 func (r *Row) Print(stdout io.Writer) error {
-	w := bufio.NewWriter(stdout)
+	w, width := bufio.NewWriter(stdout), cli.Width(stdout)
 	row := func(key, format string, args ...any) {
-		fmt.Fprintln(w, cli.Paragraph(cli.Columns, fmt.Sprintf("%-10s", key), fmt.Sprintf(format, args...)))
+		fmt.Fprintln(w, cli.Paragraph(width, fmt.Sprintf("%-10s", key), fmt.Sprintf(format, args...)))
 	}
 	named := func(key, name string) { fmt.Fprintf(w, "%-10s%s\n", key, tensorfs.Printable(name)) } // it may have any blanks
 	t := r.tensor
@@ -56,7 +56,7 @@ func (r *Row) Print(stdout io.Writer) error {
 		row("first", "%s", strings.Join(texts, " "))
 	}
 	if r.bins != nil {
-		r.histogram(w)
+		r.histogram(w, width)
 	}
 	return w.Flush()
 }
@@ -78,22 +78,35 @@ var (
 	asciiBars   = []rune(" .:#")
 )
 
-// histogram draws the intervals as columns.
-func (r *Row) histogram(w io.Writer) {
+// histogram draws the intervals as columns, several of them as one if the terminal is narrow.
+func (r *Row) histogram(w io.Writer, width int) {
 	bars := asciiBars
 	if cli.UTF8() {
 		bars = unicodeBars
 	}
 	b := r.bins
+	counts := addedUp(b.Counts, max(width, cli.Narrowest)-2)
 	fmt.Fprintln(w)
-	for _, line := range chart(b.Counts, bars) {
+	for _, line := range chart(counts, bars) {
 		fmt.Fprintln(w, strings.TrimRight("  "+line, " "))
 	}
 	from, to := fmt.Sprintf("%.4g", b.From), fmt.Sprintf("%.4g", b.To)
-	fmt.Fprintf(w, "  %s%*s\n", from, max(len(b.Counts)-len(from), len(to)+1), to)
+	fmt.Fprintf(w, "  %s%*s\n", from, max(len(counts)-len(from), len(to)+1), to)
 	if b.Below+b.Above > 0 {
 		fmt.Fprintf(w, "  beyond: %d to the left, %d to the right\n", b.Below, b.Above)
 	}
+}
+
+// addedUp adds up neighbouring counts, so that at most so many are left.
+func addedUp(counts []int64, most int) (list []int64) {
+	for part := range slices.Chunk(counts, (len(counts)+most-1)/most) {
+		sum := int64(0)
+		for _, n := range part {
+			sum += n
+		}
+		list = append(list, sum)
+	}
+	return list
 }
 
 // chart draws counts as lines of text, the highest one first. A count that is not
@@ -137,7 +150,7 @@ func Print(stdout io.Writer, rows []*Row) error {
 	}
 	for _, r := range rows {
 		if note := r.notes(); note != "" {
-			fmt.Fprintln(w, cli.Paragraph(cli.Columns, "note: ", fmt.Sprintf("%s: %s", tensorfs.Printable(r.name), note)))
+			fmt.Fprintln(w, cli.Paragraph(cli.Width(stdout), "note: ", fmt.Sprintf("%s: %s", tensorfs.Printable(r.name), note)))
 		}
 	}
 	fmt.Fprintf(w, "\n%s, %s numbers\n", cli.Plural(len(rows), "tensor"), cli.Count(numbers))
