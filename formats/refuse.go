@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	neturl "net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,6 +38,9 @@ func refuse(given string, err error) error {
 		e.Advice = "the shell replaces ~ by the home directory only outside quotes"
 	case e.Advice == "check the path" && strings.ContainsAny(given, "*?") && len(nearPaths(e.File)) == 0:
 		e.Problem, e.Advice = "no file matches the pattern", "check the pattern"
+	case e.Advice == "check the path" && windowsPath.MatchString(given):
+		e.File, e.Problem = given, "it is a path of Windows"
+		e.Advice = "in WSL write it as /mnt/" + strings.ToLower(given[:1]) + strings.ReplaceAll(given[2:], `\`, "/")
 	case e.Advice == "check the path":
 		names := nearPaths(e.File)
 		scheme, _, _ := strings.Cut(given, ":")
@@ -62,6 +66,12 @@ func refuse(given string, err error) error {
 	}
 	return e
 }
+
+var (
+	windowsPath = regexp.MustCompile(`^[A-Za-z]:[\\/]`)
+	// ollamaName matches what ollama pull takes: a name, and the size or the type that its tags begin with.
+	ollamaName = regexp.MustCompile(`^[a-z][a-z0-9.-]*:([0-9.]+[bm]|e[0-9]b|latest)([-.][-a-zA-Z0-9_.]*)?$`)
+)
 
 // otherNames are prefixes that people write before names of models in stores, and the
 // prefixes that such names have here.
@@ -100,6 +110,9 @@ func Meant(given string) string {
 			}
 			return n.here + rest
 		}
+	}
+	if ollamaName.MatchString(given) {
+		return ollama.Prefix + given
 	}
 	org, name, _ := strings.Cut(given, "/")
 	n, err := hub.ParseName(given)

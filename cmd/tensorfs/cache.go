@@ -62,9 +62,11 @@ func (s system) cacheDir(o *cacheOptions) *cobra.Command {
 
 func (s system) cacheList(o *cacheOptions) *cobra.Command {
 	json := false
-	return s.command("cache-list", between(0, 0), flags{"json": &json}, func(cmd *cobra.Command, _ []string) error {
+	c := s.command("cache-list", between(0, 0), flags{"json": &json}, func(cmd *cobra.Command, _ []string) error {
 		return o.list(cmd.OutOrStdout(), json)
 	})
+	c.SuggestFor = []string{"size", "du", "usage", "info", "show", "status"}
+	return c
 }
 
 func (o *cacheOptions) list(stdout io.Writer, json bool) error {

@@ -70,6 +70,9 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 		if why := t.WhyAbsent(glob); why != "" {
 			return fmt.Errorf("no path of the tree matches %q: %s", glob, tensorfs.OneLine(why))
 		}
+		if paths := t.Near(glob); len(paths) > 0 {
+			return fmt.Errorf("no path of the tree matches %q; %s", glob, near.Question(paths))
+		}
 		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, cli.PrintableName(model))
 	}
 	l.end()

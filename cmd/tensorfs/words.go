@@ -20,7 +20,12 @@ import (
 // verbs maps commands of other programs to tensorfs's. WHAT is replaced by the word that
 // follows, or by its own text in capitals.
 var verbs = []struct{ words, does, with string }{
-	{"show inspect dump describe view metadata", "tensorfs info WHAT", "MODEL"},
+	{"show inspect dump describe view size du memory", "tensorfs info WHAT", "MODEL"},
+	{"metadata keys gguf-dump gguf_dump", "tensorfs info --metadata WHAT", "MODEL"},
+	{"tensors layers weights", "tensorfs ls -l WHAT raw", "MODEL"},
+	{"config", "tensorfs cat WHAT config.json", "MODEL"},
+	{"stats statistics histogram", "tensorfs stat WHAT", "MODEL"},
+	{"html plot", "tensorfs report WHAT", "MODEL"},
 	{"convert quantize quantise", "tensorfs cat --gguf-type q4_k_m WHAT gguf/model.gguf > model.gguf", "MODEL"},
 	{"pull", "tensorfs fetch ollama:WHAT", "NAME"},
 	{"download get clone", "tensorfs fetch WHAT", "hf:ORG/NAME"},
@@ -37,12 +42,14 @@ var verbs = []struct{ words, does, with string }{
 	{"search find", "tensorfs list, which prints the models of this machine", ""},
 	{"rename mv", "tensorfs export --to-ollama NAME WHAT, which gives a model another name there", "MODEL"},
 	{"create", "tensorfs export --to-ollama NAME WHAT", "MODEL"},
-	{"merge", "tensorfs mount --lora ADAPTER WHAT MOUNTPOINT, or a mergekit recipe as the model", "MODEL"},
+	{"merge lora", "tensorfs mount --lora ADAPTER WHAT MOUNTPOINT, or a mergekit recipe as the model", "MODEL"},
 }
 
 // refused are commands of other programs that nothing does here, and what to do.
 var refused = []struct{ words, advice string }{
 	{"run chat generate complete", "tensorfs runs no models; mount one, and name its gguf/model.gguf to what does: llama-server -m MOUNTPOINT/gguf/model.gguf"},
+	{"bench benchmark perplexity eval tokenize embed llama-cli llama-server llama-bench", "tensorfs runs no models; mount one, and name its gguf/model.gguf to what does"},
+	{"split gguf-split", "tensorfs writes whole files; llama-gguf-split divides the file of tensorfs export MODEL DIR gguf"},
 	{"push upload", "tensorfs writes nothing to other machines; ollama push and hf upload do"},
 	{"login logout auth whoami signin", "tensorfs has no login; tokens come from HF_TOKEN or hf auth login (see tensorfs help remote)"},
 	{"update upgrade uninstall install", "tensorfs comes from a package or from go install, which update and remove it"},
@@ -89,7 +96,7 @@ var theirFlags = map[string]string{
 var theirWays = []struct{ command, flags, advice string }{
 	{"mount", "daemon background detach", "leave it out: mount returns as soon as the files are there, and --foreground stays"},
 	{"mount", "vfs-cache-mode dir-cache-time poll-interval attr-timeout buffer-size", "leave it out: files of a model do not change, and the kernel keeps what was read"},
-	{"mount", "readonly ro", "leave it out: a mount is always read-only"},
+	{"mount", "readonly ro rw", "leave it out: a mount is always read-only"},
 	{"export", "format type", "what is written follows the directory: gguf, hf, mlx, npy, or any pattern of tensorfs ls MODEL"},
 	{"cat", "raw", "leave it out, and name the file: raw/NAME has a tensor as it is stored"},
 	{"cat", "o output outfile", "tensorfs cat writes to standard output: add > FILE"},
@@ -99,6 +106,15 @@ var theirWays = []struct{ command, flags, advice string }{
 	{"fetch", "local-dir local_dir d output-dir", "what is fetched is in the caches; tensorfs export MODEL DIR hf writes a directory of it"},
 	{"ls", "R r recursive", "leave it out: ls lists all that is below"},
 	{"verify", "manifest check in", "in a mount, sha256sum writes and checks lists of digests: cd MOUNTPOINT && sha256sum raw/* > LIST, and sha256sum -c LIST"},
+	{"fetch", "force force-download", "--repair fetches again what is broken"},
+	{"list", "all a long l", "leave it out: list prints all models and what it knows of them"},
+	{"umount", "force f", "-l detaches a mount that is in use"},
+	{"report", "html", "leave it out: a report is a page for a browser"},
+	{"report", "open browser", "leave it out, and open the file that is printed"},
+	{"serve", "port p host", "serve chooses a free port of this machine, and prints its address"},
+	{"prune", "dry-run n", "tensorfs cache list prints what is there, and removes nothing"},
+	{"prune", "older older-than age max-age", "--size SIZE keeps what was used last"},
+	{"", "pretty indent", "leave it out: --json is indented"},
 	{"", "revision branch", "it is a part of the name: hf:ORG/NAME@REVISION"},
 	{"", "token hf-token", "tokens come from HF_TOKEN or hf auth login, so that no list of processes shows them"},
 	{"", "repo-type", "leave it out: models are what is read"},
@@ -122,6 +138,12 @@ func unknownFlag(c *cobra.Command, err error) error {
 	if words := c.Flags().Args(); !c.HasParent() && len(words) > 0 { // of a command that is not there
 		if advice := theirVerb(words[0], words[1:]); advice != "" {
 			return cli.UsageError{Err: fmt.Errorf("%q is not a command; %s", words[0], advice)}
+		}
+	} else if !c.HasParent() {
+		for _, other := range c.Commands() {
+			if other.Name() == name && !other.Hidden {
+				return cli.UsageError{Err: fmt.Errorf("%w; did you mean %s?", err, other.CommandPath())}
+			}
 		}
 	}
 	for _, way := range theirWays {
