@@ -56,9 +56,9 @@ type Figures struct {
 
 // Change is how a tensor differs from the other model's.
 type Change struct {
-	Status   string   `json:"status"` // equal, changed, only_this, only_other, shape
+	Status   string   `json:"status"`             // equal, changed, only_this, only_other, shape
 	Relative *float64 `json:"relative,omitempty"` // nil if the tensor is all zeros, or only numbers that are not finite differ
-	Part     float64  `json:"part"` // of the numbers that are not equal
+	Part     float64  `json:"part"`               // of the numbers that are not equal
 	Largest  float64  `json:"largest"`
 	Cosine   *float64 `json:"cosine,omitempty"`
 	Rank     float64  `json:"rank,omitempty"` // effective, of the difference; measure.MaxRank for that and above
