@@ -86,7 +86,7 @@ const cells = 20
 //
 //	verify [########            ]  43 %, 1.2 GiB of 2.7 GiB, 512.0 MiB/s, 3 s left
 //
-// It leaves out the bar, and then the end, where the terminal is too narrow.
+// It leaves out the bar, and then figures from the end, where the terminal is too narrow.
 func (b *ProgressBar) line(after time.Duration) string {
 	part, done, moved := 1.0, b.done, b.done
 	if b.Moved != nil {
@@ -108,7 +108,13 @@ func (b *ProgressBar) line(after time.Duration) string {
 	line, width := b.what+drawing+text, b.width()
 	if width > 0 && len(line) >= width { // the last column would break the line on some terminals
 		line = b.what + text
-		line = line[:max(min(len(line), width-1), 0)]
+		for len(line) >= width {
+			end := strings.LastIndexByte(line, ',')
+			if end < 0 {
+				return line[:max(min(len(line), width-1), 0)]
+			}
+			line = line[:end]
+		}
 	}
 	return line
 }
