@@ -72,7 +72,7 @@ var argCompletions = map[string][]cobra.CompletionFunc{
 	"stat":       {completeModel, completeTensor},
 	"report":     {completeModel, completeModel, nothing},
 	"cache":      {nothing},
-	"fetch":      {completeModel, nothing},
+	"fetch":      {completeModel, completeDirectory, nothing},
 	"list":       {completeLibrary, nothing},
 	"remote":     {nothing},
 	"version":    {nothing},

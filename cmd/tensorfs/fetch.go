@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/cli"
@@ -30,7 +31,7 @@ type fetchHow struct {
 
 func (s system) fetch() *cobra.Command {
 	o := &fetchOptions{}
-	c := s.command("fetch", between(1, 1), flags{"json": &o.json, "repair": &o.repair, "lora": &o.LoRA}, o.run)
+	c := s.command("fetch", between(1, 2), flags{"json": &o.json, "repair": &o.repair, "lora": &o.LoRA}, o.run)
 	o.remote.add(s, c)
 	return c
 }
@@ -71,34 +72,23 @@ func farFiles(m *tensorfs.Model) (list []verify.FarFile, err error) {
 const fetched = 4
 
 func (o *fetchOptions) run(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 2:
+		return o.repairDirectory(cmd, args[0], args[1])
+	case o.repair && slices.Contains(library.Stores, args[0]):
+		return o.repairLibrary(cmd, args[0])
+	}
 	return o.fetch(cmd, args[0], o.fetchHow)
-}
-
-// mend fetches again what is broken of the copies that this machine has of a model's files.
-func (o *modelFlags) mend(cmd *cobra.Command, model string) (r remote.Repaired, err error) {
-	if !formats.IsName(model) {
-		return r, cli.UsageError{Err: fmt.Errorf("%s: the origin of a local file is not known; --repair takes a name, such as hf:ORG/NAME", cli.PrintableName(model))}
-	}
-	if err := o.check(); err != nil {
-		return r, err
-	}
-	ctx, stop := cli.Interruptible(cmd.Context())
-	defer stop()
-	r, err = o.remote.open().Repair(ctx, model)
-	if err != nil && ctx.Err() != nil {
-		return r, fmt.Errorf("%s: interrupted; the same command goes on there", cli.PrintableName(model))
-	}
-	return r, err
 }
 
 // fetch brings in a model and prints what it did.
 func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error {
 	stdout := cmd.OutOrStdout()
 	o.remote.download = !o.remote.offline // that is what fetch is for
-	var mended remote.Repaired
+	var repaired remote.Repaired
 	if how.repair {
 		var err error
-		if mended, err = o.mend(cmd, model); err != nil {
+		if repaired, err = o.mend(cmd.Context(), model, ""); err != nil {
 			return err
 		}
 	}
@@ -114,16 +104,12 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 	if err != nil {
 		return err
 	}
-	report := fetchReport{Model: t.Model.Path, Files: len(list), Fetched: mended.Bytes}
+	report := fetchReport{Model: t.Model.Path, Files: len(list), Fetched: repaired.Bytes}
 	if how.repair {
-		report.Repaired = append([]string{}, mended.Broken...)
+		report.Repaired = append([]string{}, repaired.Broken...)
 	}
-	if !how.json && mended.Compared > 0 {
-		what := "none is broken"
-		if n := len(mended.Broken); n > 0 {
-			what = fmt.Sprintf("%d broken, and fetched again (%s): %s", n, cli.Size(mended.Bytes), tensorfs.Printable(strings.Join(mended.Broken, ", ")))
-		}
-		if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, fmt.Sprintf("%s: %s compared, %s", cli.PrintableName(model), cli.Plural(mended.Compared, "digest"), what))); err != nil {
+	if !how.json && repaired.Compared > 0 {
+		if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, mended(model, repaired))); err != nil {
 			return err
 		}
 	}
@@ -171,15 +157,19 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 	if report.HuggingFace != "" {
 		beside = ", also in the Hugging Face cache " + tensorfs.Printable(report.HuggingFace)
 	}
+	say := func(format string, args ...any) error {
+		_, err := fmt.Fprintln(stdout, cli.Folded(stdout, fmt.Sprintf(format, args...)))
+		return err
+	}
 	switch {
 	case how.json:
 		return cli.PrintJSON(stdout, report)
 	case len(list) == 0 && formats.IsName(model):
-		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine, in %s\n", cli.PrintableName(model), tensorfs.Printable(t.Model.Path))
+		err = say("%s: all of it is on this machine, in %s", cli.PrintableName(model), tensorfs.Printable(t.Model.Path))
 	case len(list) == 0:
-		_, err = fmt.Fprintf(stdout, "%s: all of it is on this machine\n", cli.PrintableName(model))
+		err = say("%s: all of it is on this machine", cli.PrintableName(model))
 	default:
-		_, err = fmt.Fprintf(stdout, "%s, %s in the cache %s: %s fetched, %s compared%s\n", cli.Plural(report.Files, "file"), cli.Size(report.Bytes), tensorfs.Printable(report.Cache), cli.Size(report.Fetched), cli.Plural(report.Digests, "digest"), beside)
+		err = say("%s, %s in the cache %s: %s fetched, %s compared%s", cli.Plural(report.Files, "file"), cli.Size(report.Bytes), tensorfs.Printable(report.Cache), cli.Size(report.Fetched), cli.Plural(report.Digests, "digest"), beside)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
@@ -139,4 +141,90 @@ func TestFetchRepairCache(t *testing.T) {
 	if got := succeeds(t, "cat", "--offline", "hf:acme/m:m.gguf", "source/m.gguf"); got != string(b) {
 		t.Error("the bytes differ")
 	}
+}
+
+// TestFetchRepairDirectory breaks a file of a directory of hf download --local-dir, changes another by hand, and holds
+// that the broken one is fetched again and verify still knows its digest.
+func TestFetchRepairDirectory(t *testing.T) {
+	apart(t)
+	h := testhub.NewHub(t)
+	t.Setenv("HF_ENDPOINT", h.URL)
+	b, err := os.ReadFile(q8)
+	must(t, err)
+	files := map[string][]byte{"tiny.gguf": b, "notes/a.txt": []byte("a"), "README.md": []byte("# tiny")}
+	first := h.Commit("acme/tiny", files)
+	h.Commit("acme/tiny", map[string][]byte{"tiny.gguf": b[:99]})
+	dir := filepath.Join(t.TempDir(), "tiny")
+	must(t, testmodel.Write(dir, files))
+	failsWith(t, 1, []string{"fetch", "--repair", "hf:acme/tiny", dir}, "it has no file of hf:acme/tiny whose download")
+	long := time.Now().Add(-time.Hour)
+	records := map[string][]byte{}
+	for name, b := range files {
+		must(t, os.Chtimes(filepath.Join(dir, name), long, long))
+		sum := fmt.Sprintf("%x", sha256.Sum256(b))
+		if name != "tiny.gguf" {
+			sum = fmt.Sprintf("%x", sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(b)), b...)))
+		}
+		records[".cache/huggingface/download/"+name+".metadata"] = fmt.Appendf(nil, "%s\n%s\n%d.5\n", first, sum, long.Unix())
+	}
+	must(t, testmodel.Write(dir, records))
+	if out := succeeds(t, "fetch", "--repair", "hf:acme/tiny", dir); out != "hf:acme/tiny: 3 digests compared, none is broken\n" {
+		t.Error(out)
+	}
+	damage(t, filepath.Join(dir, "tiny.gguf"), int64(len(b))-9)
+	must(t, os.Chtimes(filepath.Join(dir, "tiny.gguf"), long, long)) // as a disk does
+	must(t, os.WriteFile(filepath.Join(dir, "README.md"), []byte("# mine"), 0o644))
+	failsWith(t, 1, []string{"verify", dir}, "tensorfs fetch --repair hf:ORG/NAME "+dir)
+	if out := succeeds(t, "fetch", "--repair", "hf:acme/tiny", dir); !strings.HasPrefix(out, "hf:acme/tiny: 2 digests compared, 1 broken, and fetched again (87.2 KiB): tiny.gguf\n") {
+		t.Error(out)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "tiny.gguf")); err != nil || !bytes.Equal(got, b) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "README.md")); err != nil || string(got) != "# mine" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if out := succeeds(t, "verify", dir); !strings.Contains(out, "1 digest read") {
+		t.Error(out)
+	}
+	failsWith(t, 2, []string{"fetch", "hf:acme/tiny", dir}, "a directory follows the model only with --repair")
+	failsWith(t, 2, []string{"fetch", "--repair", dir}, "for a directory of hf download --local-dir its name and the directory")
+	failsWith(t, 2, []string{"fetch", "--repair", "ollama:tiny", dir}, "tensorfs fetch --repair hf:ORG/NAME "+dir)
+}
+
+// TestFetchRepairLibrary repairs all models of the Hugging Face cache: one is broken, one is sound, and one is not on the
+// server.
+func TestFetchRepairLibrary(t *testing.T) {
+	apart(t)
+	h := testhub.NewHub(t)
+	t.Setenv("HF_ENDPOINT", h.URL)
+	b, err := os.ReadFile(q8)
+	must(t, err)
+	other, err := os.ReadFile(ggufDir + "kv.gguf")
+	must(t, err)
+	first := h.Commit("acme/broken", map[string][]byte{"tiny.gguf": b})
+	h.Commit("acme/sound", map[string][]byte{"kv.gguf": other})
+	succeeds(t, "fetch", "hf:acme/broken")
+	succeeds(t, "fetch", "hf:acme/sound")
+	succeeds(t, "cache", "prune", "--all")
+	hub := filepath.Join(os.Getenv("HOME"), ".cache/huggingface/hub")
+	damage(t, filepath.Join(hub, "models--acme--broken/snapshots", first, "tiny.gguf"), 0) // it does not open
+	if out := succeeds(t, "fetch", "--repair", "hf:"); !strings.HasPrefix(out, "hf:acme/broken: 1 digest compared, 1 broken, and fetched again (") ||
+		!strings.HasSuffix(out, "\nhf:acme/sound: 1 digest compared, none is broken\n2 models: 1 repaired, 1 sound, 0 not repaired\n") {
+		t.Error(out)
+	}
+	succeeds(t, "verify", "hf:")
+	const snapshot = "models--acme--gone/snapshots/0123456789012345678901234567890123456789/"
+	must(t, testmodel.Write(hub, map[string][]byte{snapshot + "m.gguf": b, "models--acme--gone/refs/main": []byte("0123456789012345678901234567890123456789")}))
+	code, out, stderr := command("fetch", "--repair", "hf:")
+	if code != 1 || stderr != "" || !strings.Contains(out, "hf:acme/gone: not repaired: ") || !strings.HasSuffix(out, "\n3 models: 0 repaired, 2 sound, 1 not repaired\n") {
+		t.Errorf("%d\n%s%s", code, out, stderr)
+	}
+	var all []repairReport
+	code, out, _ = command("fetch", "--repair", "--json", "hf:")
+	must(t, json.Unmarshal([]byte(out), &all))
+	if code != 1 || len(all) != 3 || all[0].Model != "hf:acme/broken" || all[1].Error == "" {
+		t.Errorf("%d, %+v", code, all)
+	}
+	failsWith(t, 2, []string{"fetch", "--repair", "lmstudio:"}, "--repair is for hf: and ollama:")
 }

@@ -37,7 +37,7 @@ func TestWidths(t *testing.T) {
 		"diff DIR/gguf/llama-xs.q4_k_m.gguf DIR/gguf/llama-xs.f16.gguf", "diff DIR/gguf/llama-xs.q4_k_m.gguf 模型/语言模型.gguf", "diff --all DIR/whole-gguf/llama3 DIR/whole-gguf/qwen3",
 		"verify DIR/gguf/llama-xs.q4_k_m.gguf", "verify DIR/gguf/llama-xs.q4_k_m.gguf 模型/语言模型.gguf", "verify 模型/语言模型.gguf",
 		"report --force -o r.html 模型/语言模型.gguf",
-		"info nothere.gguf", "cat 模型/语言模型.gguf 层", "mount 模型/语言模型.gguf /nothere/m", "info --ctx 4k m.gguf", "quantize m.gguf", "fetch hf:a", "umount nothere", "cache prune x",
+		"info nothere.gguf", "cat 模型/语言模型.gguf 层", "mount 模型/语言模型.gguf /nothere/m", "info --ctx 4k m.gguf", "quantize m.gguf", "fetch hf:a", "fetch 模型/语言模型.gguf", "umount nothere", "cache prune x",
 	} {
 		for _, width := range []uint16{40, 80, 120} {
 			shown := withTerminal(t, width, func(tty *os.File) { run(strings.Fields(strings.ReplaceAll(typed, "DIR", dir)), tty, tty) })

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs/formats/hub"
@@ -48,6 +50,49 @@ func (c *Client) Repair(ctx context.Context, name string) (r Repaired, err error
 	defer c.end()
 	done, err := repair(ctx, name, c.protocol())
 	return Repaired(done), err
+}
+
+// RepairDirectory is [Client.Repair] of a directory to which "hf download --local-dir" brought a repository, hf:ORG/NAME: the
+// name of the repository is not noted there. Files that were written to since, or that the download has no record of, are
+// left as they are.
+func (c *Client) RepairDirectory(ctx context.Context, name, dir string) (r Repaired, err error) {
+	if c.opts.Offline != "" {
+		return r, fmt.Errorf("%s: what is broken is fetched again, and %s forbids it", conceal.Name(name), c.opts.Offline)
+	}
+	n, err := hub.ParseName(strings.TrimPrefix(name, hub.Prefix))
+	if err != nil {
+		return r, err
+	}
+	recorded, err := source.Recorded(dir)
+	if err != nil {
+		return r, err
+	}
+	if err := c.begin(); err != nil {
+		return r, err
+	}
+	defer c.end()
+	commits := map[string]bool{}
+	for _, record := range recorded {
+		commits[record.Commit] = true
+	}
+	for _, commit := range slices.Sorted(maps.Keys(commits)) { // later downloads bring only what has changed
+		l, _, err := hubfiles.Open(ctx, n.Repository, commit, c.protocol())
+		if err != nil {
+			return r, err
+		}
+		done, err := l.Repair(ctx, func(x *protocol.Item) string {
+			if recorded[x.Name].Commit != commit {
+				return ""
+			}
+			return filepath.Join(dir, filepath.FromSlash(x.Name))
+		})
+		l.Close()
+		r.Compared, r.Broken, r.Bytes = r.Compared+done.Compared, append(r.Broken, done.Broken...), r.Bytes+done.Bytes
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
 }
 
 func repairHub(ctx context.Context, name string, o protocol.Options) (r protocol.Repaired, err error) {

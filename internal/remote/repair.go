@@ -136,18 +136,22 @@ func (l *Listing) replace(ctx context.Context, x *Item, at string, add func(n in
 	half := fmt.Sprintf("%s.%08x.incomplete", name, rand.Uint32())
 	mode := fs.FileMode(0o666)
 	was, err := dir.Lstat(name)
-	if err == nil && was.Mode().IsRegular() {
+	there := err == nil && was.Mode().IsRegular()
+	if there {
 		mode = was.Mode().Perm()
 	}
 	to, err := dir.OpenFile(half, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return tensorfs.NoDirectory(dir.Path(), err)
 	}
-	n, err := io.Copy(to, from)
-	if err == nil && n != x.ID.Size {
+	n, cerr := io.Copy(to, from)
+	if err = cerr; err == nil && n != x.ID.Size {
 		err = io.ErrUnexpectedEOF
 	}
-	if err = errors.Join(err, to.Sync(), dir.Give(to), to.Close()); err == nil {
+	if err = errors.Join(err, to.Sync(), dir.Give(to), to.Close()); err == nil && there { // hf takes a later time for a change by hand
+		err = dir.Chtimes(half, was.ModTime())
+	}
+	if err == nil {
 		err = dir.Rename(half, dir, name)
 	}
 	if err != nil {

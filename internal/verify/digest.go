@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"hash"
 	iofs "io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -22,39 +19,6 @@ type digest string
 
 // DigestOf returns a store's digest of a file, from the file's name.
 func DigestOf(path string) digest { return digest(source.StoredDigest(path)) }
-
-// maxRecord bounds the record of a download, of some 130 bytes.
-const maxRecord = 4096
-
-// recordOf returns what "hf download --local-dir" noted of a file that it put into
-// a directory, unless the file was written to since:
-//
-//	DIR/config.json
-//	DIR/.cache/huggingface/download/config.json.metadata    commit, digest and time, in lines
-func recordOf(path string) digest {
-	st, err := os.Stat(path)
-	if err != nil {
-		return ""
-	}
-	dir, name := filepath.Split(path)
-	for range 3 { // a file may be in a folder of the repository
-		b, err := source.ReadRegular(filepath.Join(dir, ".cache/huggingface/download", name+".metadata"), maxRecord)
-		if err != nil {
-			dir, name = filepath.Dir(filepath.Clean(dir)), filepath.Join(filepath.Base(dir), name)
-			continue
-		}
-		fields := strings.Fields(string(b))
-		if len(fields) != 3 {
-			return ""
-		}
-		seconds, err := strconv.ParseFloat(fields[2], 64)
-		if written := float64(st.ModTime().UnixNano()) / 1e9; err != nil || written > seconds+1 { // as huggingface_hub has it
-			return ""
-		}
-		return digest(source.ParseDigest(fields[1]))
-	}
-	return ""
-}
 
 // of returns the digest of this kind of bytes.
 func (want digest) of(ctx context.Context, d tensorfs.Data, read func(n int64)) (digest, error) {

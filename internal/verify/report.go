@@ -66,6 +66,7 @@ type Reporter struct {
 	painter cli.Painter
 	digests knownDigests
 
+	recorded    bool // hf download --local-dir noted digests of files
 	zerosInside bool // all tensors of zeros lie before others in their files
 
 	mu sync.Mutex
@@ -263,6 +264,9 @@ func (r *Reporter) Advice() string {
 		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == a.kind }) {
 			if a.kind == KindDigest && (strings.HasPrefix(r.Model, hub.Prefix) || strings.HasPrefix(r.Model, ollama.Prefix)) {
 				return a.advice + ": tensorfs fetch --repair " + cli.PrintableName(r.Model)
+			}
+			if a.kind == KindDigest && r.recorded {
+				return a.advice + ": tensorfs fetch --repair hf:ORG/NAME " + cli.PrintableName(r.Model)
 			}
 			return a.advice
 		}

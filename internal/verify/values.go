@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -24,7 +25,9 @@ func valueJobs(t *tree.Tree, opts views.Options, r *Reporter) []job {
 		}
 		want, says := DigestOf(s.Path), "its name has"
 		if want == "" {
-			want, says = recordOf(s.Path), "the record of its download has"
+			record, ok := source.RecordOf(s.Path)
+			want, says = digest(record.Digest), "the record of its download has"
+			r.recorded = r.recorded || ok
 		}
 		if want == "" {
 			continue
