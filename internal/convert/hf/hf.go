@@ -30,14 +30,13 @@ func MLX(m *tensorfs.Model, opts convert.Options) *convert.Files { return files(
 // kind is one of the two directories.
 type kind struct {
 	name     string
-	tensors  func(*tensorfs.Model) (result, error)
 	format   string // of model.safetensors
 	isStored func(m *tensorfs.Model) bool
 }
 
 var (
-	hf  = &kind{"hf", hfTensors, "pt", func(m *tensorfs.Model) bool { return m.Format == "huggingface" }}
-	mlx = &kind{"mlx", mlxTensors, "mlx", func(m *tensorfs.Model) bool { return m.Format == "mlx" || m.Format == "huggingface" }}
+	hf  = &kind{"hf", "pt", func(m *tensorfs.Model) bool { return m.Format == "huggingface" }}
+	mlx = &kind{"mlx", "mlx", func(m *tensorfs.Model) bool { return m.Format == "mlx" || m.Format == "huggingface" }}
 )
 
 func files(m *tensorfs.Model, k *kind, opts convert.Options) *convert.Files {
@@ -121,13 +120,15 @@ func (k *kind) files(m *tensorfs.Model, opts convert.Options) (*convert.Files, e
 		}
 		return f, err
 	}
-	tensors := k.tensors
-	if quantise {
-		tensors = func(m *tensorfs.Model) (result, error) { return k.mlxQuantised(m, opts.MLX) }
-	}
-	r, err := tensors(m)
+	x, err := newTensors(m, purpose{mlx: k == mlx, again: quantise && opts.MLX.Requantise})
 	if err != nil {
 		return nil, err
+	}
+	r := x.finish()
+	if quantise {
+		if r, err = x.quantisedForMLX(k, r, opts.MLX); err != nil {
+			return nil, err
+		}
 	}
 	t, whyNot := k.tower(m, opts)
 	if t != nil {
@@ -167,6 +168,11 @@ func (k *kind) files(m *tensorfs.Model, opts convert.Options) (*convert.Files, e
 // weightsIndex returns the file that maps tensors to files. If one file has all tensors,
 // loaders do without it, except some of candle's examples.
 func weightsIndex(list []safetensors.Stored) *tensorfs.Text {
+	return indexText(list, "{\n  \"metadata\": {\"total_size\": %d},\n  \"weight_map\": {", "\n    ", "\n  }\n}\n")
+}
+
+// indexText is such a file with the spacing of a program. head takes the size of all tensors.
+func indexText(list []safetensors.Stored, head, before, tail string) *tensorfs.Text {
 	total := int64(0)
 	names := make([]string, len(list))
 	for i := range list {
@@ -176,15 +182,15 @@ func weightsIndex(list []safetensors.Stored) *tensorfs.Text {
 	slices.Sort(names)
 	return tensorfs.NewText(len(names)+1, func(dst []byte, i int) []byte {
 		if i == 0 {
-			dst = fmt.Appendf(dst, "{\n  \"metadata\": {\"total_size\": %d},\n  \"weight_map\": {", total)
+			dst = fmt.Appendf(dst, head, total)
 		} else {
 			if i > 1 {
 				dst = append(dst, ',')
 			}
-			dst = append(tensorfs.AppendJSONString(append(dst, "\n    "...), names[i-1]), `: "`+weightsName+`"`...)
+			dst = append(tensorfs.AppendJSONString(append(dst, before...), names[i-1]), `: "`+weightsName+`"`...)
 		}
 		if i == len(names) {
-			dst = append(dst, "\n  }\n}\n"...)
+			dst = append(dst, tail...)
 		}
 		return dst
 	})

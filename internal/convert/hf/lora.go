@@ -33,7 +33,7 @@ func (k *kind) adaptedFiles(m *tensorfs.Model, opts convert.Options) (*convert.F
 		}
 		return f, err
 	}
-	x := &tensorMaker{m: m, mlx: true, left: convert.Towers{}}
+	x := &tensorMaker{m: m, purpose: purpose{mlx: true}, left: convert.Towers{}}
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
 		if t.Change != nil {

@@ -165,15 +165,9 @@ func converts(config mlxText) (*architectures.MLXClass, int64, error) {
 	return classes[0], 0, nil
 }
 
-// mlxQuantised returns the tensors of mlx/ of a model that is not stored as a directory,
-// quantised.
-func (k *kind) mlxQuantised(m *tensorfs.Model, o *convert.MLX) (result, error) {
-	x, err := newTensorsAgain(m, true, o.Requantise)
-	if err != nil {
-		return result{}, err
-	}
-	r := x.finish()
-	text, err := k.configText(m, r)
+// quantisedForMLX quantises the tensors of mlx/ of a model that is not stored as a directory. r is what they are before.
+func (x *tensorMaker) quantisedForMLX(k *kind, r result, o *convert.MLX) (result, error) {
+	text, err := k.configText(x.m, r)
 	if err != nil {
 		return result{}, err
 	}
@@ -230,7 +224,7 @@ func quantisedStored(m *tensorfs.Model, o *convert.MLX) (*convert.Files, error) 
 		return nil, err
 	}
 	c := &conversion{
-		tensorMaker: &tensorMaker{m: m, mlx: true, left: convert.Towers{}},
+		tensorMaker: &tensorMaker{m: m, purpose: purpose{mlx: true}, left: convert.Towers{}},
 		config:      config, class: class, stacks: map[string]map[int]*tensorfs.Tensor{},
 	}
 	if o != nil {
@@ -331,27 +325,8 @@ func (x *tensorMaker) parameters() (n int64) {
 
 // convertedIndex is the index that mlx_lm.convert writes beside one file, too.
 func convertedIndex(list []safetensors.Stored, parameters int64) tensorfs.Data {
-	total := int64(0)
-	names := make([]string, len(list))
-	for i := range list {
-		names[i] = list[i].Name
-		total += list[i].Data.Size()
-	}
-	slices.Sort(names)
-	return tensorfs.NewText(len(names)+1, func(dst []byte, i int) []byte {
-		if i == 0 {
-			dst = fmt.Appendf(dst, "{\n    \"metadata\": {\n        \"total_size\": %d,\n        \"total_parameters\": %d\n    },\n    \"weight_map\": {", total, parameters)
-		} else {
-			if i > 1 {
-				dst = append(dst, ',')
-			}
-			dst = append(tensorfs.AppendJSONString(append(dst, "\n        "...), names[i-1]), `: "`+weightsName+`"`...)
-		}
-		if i == len(names) {
-			dst = append(dst, "\n    }\n}"...)
-		}
-		return dst
-	})
+	head := fmt.Sprintf("{\n    \"metadata\": {\n        \"total_size\": %%d,\n        \"total_parameters\": %d\n    },\n    \"weight_map\": {", parameters)
+	return indexText(list, head, "\n        ", "\n    }\n}")
 }
 
 // KeptMLX explains why mlx/ is not quantised although that was asked for, "" if weights are

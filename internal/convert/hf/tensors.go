@@ -29,58 +29,61 @@ type result struct {
 	Parameters int64 // of weights that were quantised here, 0 without
 }
 
-// hfTensors returns the tensors of hf/model.safetensors, or the reason why there
-// is no such file.
-func hfTensors(m *tensorfs.Model) (result, error) {
-	x, err := newTensors(m, false)
-	if err != nil {
-		return result{}, err
-	}
-	return x.finish(), nil
+// purpose describes what tensors are for.
+type purpose struct {
+	mlx   bool // for mlx-lm
+	again bool // to be quantised again: nothing is to stay quantised
 }
 
-// mlxTensors returns the tensors of mlx/model.safetensors.
-func mlxTensors(m *tensorfs.Model) (result, error) {
-	x, err := newTensors(m, true)
-	if err != nil {
-		return result{}, err
-	}
-	return x.finish(), nil
-}
-
-// newTensors makes all tensors of one directory.
+// newTensors makes the tensors of a directory, or returns the reason why there is no such directory.
 //
 //	GGUF ----------> what formats/architectures says of the architecture
 //	MLX, Ollama ---> the same names, but for what mlx-lm stores in another form
-func newTensors(m *tensorfs.Model, mlx bool) (*tensorMaker, error) {
-	return newTensorsAgain(m, mlx, false)
-}
-
-// newTensorsAgain is newTensors with all as plain numbers, if they are quantised again.
-func newTensorsAgain(m *tensorfs.Model, mlx, again bool) (*tensorMaker, error) {
-	x := &tensorMaker{m: m, mlx: mlx, again: again, left: convert.Towers{}}
+func newTensors(m *tensorfs.Model, of purpose) (*tensorMaker, error) {
+	x := &tensorMaker{m: m, purpose: of, left: convert.Towers{}}
 	if m.Layout != "gguf" {
 		return x, x.runStored()
 	}
-	w, err := newWalk(m, mlx)
+	w, err := newWalk(m, of.mlx)
 	if err != nil {
 		return nil, err
 	}
-	if mlx {
-		hf, err := newTensors(m, false)
-		if err != nil {
-			return nil, err
-		}
-		x.float = torchTypes[hf.torch()]
+	if of.mlx {
+		x.float = floatOf(m, w.Arch)
 	}
 	w.Sink, w.Float, w.Another = x, x.float, x.left.Add
 	return x, w.Run()
 }
 
+// floatOf returns the type to which mlx-lm casts the numbers of a GGUF model: torch_dtype of hf/, which follows from the
+// types of the matrices there. They are the model's, but for experts that stay blocks of MXFP4.
+func floatOf(m *tensorfs.Model, a *architectures.Architecture) tensorfs.DType {
+	packed := slices.ContainsFunc(a.Layer, func(t architectures.Tensor) bool { return t.Moved("alternate") })
+	have := map[tensorfs.DType]bool{}
+	for i := range m.Tensors {
+		t := &m.Tensors[i]
+		if t.Owner != "" || len(t.Numbers()) < 2 || (convert.Towers{}).Add(t) || packed && t.DType == tensorfs.MXFP4 {
+			continue
+		}
+		have[layout.PlainType(t)] = true
+	}
+	return commonFloat(have)
+}
+
+// commonFloat returns the type of most matrices, ignoring F32, because only small tensors that have to be exact are F32.
+func commonFloat(have map[tensorfs.DType]bool) tensorfs.DType {
+	for _, to := range []tensorfs.DType{tensorfs.F16, tensorfs.BF16} {
+		if have[to] {
+			return to
+		}
+	}
+	return tensorfs.F32
+}
+
 // tensorMaker takes the tensors of one directory.
 type tensorMaker struct {
+	purpose
 	m       *tensorfs.Model
-	mlx     bool           // for mlx-lm
 	float   tensorfs.DType // of tensors that are not quantised for mlx-lm; Unknown keeps the stored types
 	list    []placed
 	modules []quantised
@@ -88,7 +91,6 @@ type tensorMaker struct {
 	rounded map[string][]string
 	left    convert.Towers // tensors that no language model has
 
-	again       bool            // what is quantised is to be plain numbers, too
 	quantised   map[string]bool // tensors that are numbers now, and were quantised
 	made        int             // modules that were quantised here
 	description []byte          // config.json's description of them

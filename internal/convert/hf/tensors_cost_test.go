@@ -1,10 +1,13 @@
 package hf
 
 import (
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/convert/preset"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
@@ -54,5 +57,70 @@ func TestCost(t *testing.T) {
 		if times := float64(read.Load()) / float64(size); times < 0.9 || times > c.most {
 			t.Errorf("%s: %s is read %.2f times", c.name, c.kind, times)
 		}
+	}
+}
+
+// TestFloatOfMLX holds that mlx/ has the type of numbers that hf/ of the same GGUF file states, without making hf/.
+func TestFloatOfMLX(t *testing.T) {
+	check := func(name string, m *tensorfs.Model) {
+		hf, err := newTensors(m, purpose{})
+		if err != nil || m.Layout != "gguf" {
+			return
+		}
+		w, err := newWalk(m, false)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got, want := floatOf(m, w.Arch), torchTypes[hf.torch()]; got != want {
+			t.Errorf("%s: mlx/ has %s, hf/ %s", name, got, want)
+		}
+	}
+	for _, name := range append(goldenModels(t, ".hf.tsv"), goldenModels(t, ".mlx.tsv")...) {
+		check(name, testwhole.Golden(t, name))
+	}
+	dirs, err := filepath.Glob(filepath.Join(tensorData, "architectures", "*", "config.json"))
+	if err != nil || len(dirs) < 100 {
+		t.Fatal(len(dirs), err)
+	}
+	n := 0
+	for i, config := range dirs {
+		m := testwhole.Open(t, filepath.Dir(config))
+		for _, to := range []string{"", "BF16", "Q8_0"} {
+			var opts convert.Options
+			if to != "" {
+				p, err := preset.Named(to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				opts.Quantise = &preset.Options{Preset: p}
+				if i%4 > 0 {
+					continue
+				}
+			}
+			for _, x := range convert.GGUF(m, opts).List {
+				if x.Path == "model.gguf" {
+					n++
+					check(filepath.Dir(config)+" "+to, testwhole.OpenGGUF(t, testwhole.Read(t, x.Data)))
+				}
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("only %d models", n)
+	}
+}
+
+// TestMLXWalksOnce holds that to make mlx/ takes one walk over the tensors, as hf/ does.
+func TestMLXWalksOnce(t *testing.T) {
+	m := testwhole.Golden(t, "llama-xs.f16")
+	allocations := func(of purpose) float64 {
+		return testing.AllocsPerRun(3, func() {
+			if _, err := newTensors(m, of); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if hf, mlx := allocations(purpose{}), allocations(purpose{mlx: true}); mlx > 1.5*hf {
+		t.Errorf("mlx/ takes %.0f allocations, hf/ %.0f", mlx, hf)
 	}
 }

@@ -20,6 +20,19 @@ func storedLine(t testing.TB, s safetensors.Stored) string {
 	return s.DType.String() + " " + shape + " " + testwhole.Sum(t, s.Data)
 }
 
+// made returns a function that makes the tensors of a directory.
+func made(of purpose) func(*tensorfs.Model) (result, error) {
+	return func(m *tensorfs.Model) (result, error) {
+		x, err := newTensors(m, of)
+		if err != nil {
+			return result{}, err
+		}
+		return x.finish(), nil
+	}
+}
+
+var hfTensors, mlxTensors = made(purpose{}), made(purpose{mlx: true})
+
 // directories are the directories of whole models.
 var directories = map[string]func(*tensorfs.Model) (result, error){"hf": hfTensors, "mlx": mlxTensors}
 

@@ -126,27 +126,20 @@ func (x *tensorMaker) Numbers(name string, t *tensorfs.Tensor, to tensorfs.DType
 // torchTypes are the values of torch_dtype.
 var torchTypes = map[string]tensorfs.DType{"float32": tensorfs.F32, "float16": tensorfs.F16, "bfloat16": tensorfs.BF16}
 
-// torch returns the type to which a program that loads the directory casts all numbers: the
-// most common type of the matrices, ignoring F32 ones, because only small tensors that have
-// to be exact are F32.
+// torch returns the type to which a program that loads the directory casts all numbers.
 func (x *tensorMaker) torch() string {
-	have := map[tensorfs.DType]bool{}
-	for _, t := range x.list {
-		if len(t.Shape) > 1 && (t.DType == tensorfs.F16 || t.DType == tensorfs.BF16) {
-			have[t.DType] = true
+	to := x.float
+	if to == tensorfs.Unknown {
+		have := map[tensorfs.DType]bool{}
+		for _, t := range x.list {
+			have[t.DType] = have[t.DType] || len(t.Shape) > 1
 		}
+		to = commonFloat(have)
 	}
-	switch {
-	case x.float != tensorfs.Unknown:
-		have = map[tensorfs.DType]bool{x.float: true}
-		if x.float == tensorfs.F32 {
-			return "float32"
+	for name, t := range torchTypes {
+		if t == to {
+			return name
 		}
-	case len(have) == 0:
-		return "float32"
-	}
-	if have[tensorfs.F16] {
-		return "float16"
 	}
 	return "bfloat16"
 }

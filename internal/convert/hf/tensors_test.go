@@ -144,7 +144,7 @@ func TestModulesAreExact(t *testing.T) {
 	modules := 0
 	for _, name := range goldenModels(t, ".mlx.tsv") {
 		m := testwhole.Golden(t, name)
-		x, err := newTensors(m, true)
+		x, err := newTensors(m, purpose{mlx: true})
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -213,7 +213,7 @@ func TestNotes(t *testing.T) {
 // TestSourceOrder: within a size of elements the tensors are in the order of the
 // model's file, also slices of stacks.
 func TestSourceOrder(t *testing.T) {
-	x, err := newTensors(testwhole.Golden(t, "qwen3moe.q4_0"), false)
+	x, err := newTensors(testwhole.Golden(t, "qwen3moe.q4_0"), purpose{})
 	if err != nil {
 		t.Fatal(err)
 	}
