@@ -65,7 +65,17 @@ func TestHelpInGroups(t *testing.T) {
 		at = append(at, i)
 		part, _, _ := strings.Cut(help[max(i, 0)+1:], "\n\n")
 		for name := range strings.FieldsSeq(g.names) {
-			if f := find(t, "mount").Flags().Lookup(name); f.Hidden || marked(f, markElsewhere) {
+			f := find(t, "mount").Flags().Lookup(name)
+			if f.Hidden || marked(f, markElsewhere) {
+				continue
+			}
+			if !strings.Contains(page, strings.ReplaceAll(name, "-", `\-`)) {
+				t.Errorf("the manual page has no --%s", name)
+			}
+			if marked(f, markRare) {
+				if strings.Contains(part, " --"+name) || !strings.Contains(help, "docs/commands.md: ") || !strings.Contains(help, "--"+name) {
+					t.Errorf("--%s is described, or not named among flags that are rarely needed", name)
+				}
 				continue
 			}
 			if !strings.Contains(part, " --"+name) || strings.Count(help, " --"+name+" ")+strings.Count(help, " --"+name+"[") == 0 {

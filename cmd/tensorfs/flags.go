@@ -22,6 +22,7 @@ const (
 	markFUSE   = "fuse"   // only for --backend fuse
 	markRemote = "remote" // help names it, and describes it in the text about models on other machines
 	markHidden = "hidden" // not for people
+	markRare   = "rare"   // --help only names it: manual pages and docs/commands.md describe it
 	markServer = "server" // no option, because it may be given often: the server of a mount gets it all the same
 
 	markElsewhere = "elsewhere" // for another system; no row has it
@@ -57,12 +58,12 @@ var flagTable = []flagRow{
 	{"", "mlx-group", markOption, oneOf([]string{"32", "64", "128"}), "with --mlx-bits, how many weights have a scale (default 64)"},
 	{"", "mlx-mode", markOption, oneOf(mlxModes), "how weights in mlx/ are quantised: affine, mxfp4, mxfp8 or nvfp4"},
 	{"", "mlx-recipe", markOption, oneOf(convert.RecipeNames()), "more bits for some weights in mlx/, as mlx_lm.convert's recipe of this `NAME`, such as mixed_4_6"},
-	{"", "mlx-device", markOption, oneOf(convert.MLXDevices), "with --mlx-bits, write what MLX writes on a gpu (default) or on a cpu, which differ in some roundings"},
+	{"", "mlx-device", "option rare", oneOf(convert.MLXDevices), "with --mlx-bits, write what MLX writes on a gpu (default) or on a cpu, which differ in some roundings"},
 	{"", "set", markOption, nil, "change a key of gguf/: `KEY=VALUE`, KEY=@FILE, or KEY=TYPE:VALUE for a new one; the chat template (tokenizer.chat_template) also in hf/ and mlx/; as often as needed"},
 	{"", "unset", markOption, nil, "leave a `KEY` of gguf/ out, as often as needed"},
 	{"", "mmproj", markOption, nil, "`FILE` with the vision tower of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},
 	{"", "lora", markOption, nil, "`ADAPTER[:SCALE]` to apply, a directory of PEFT, a GGUF file or a name such as hf:ORG/NAME, as often as needed; of diff, to the second model"},
-	{"", "i2s", markOption, oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
+	{"", "i2s", "option rare", oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
 	{"", "follow-links", markOption, nil, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other"},
 	{"", "offline", "option remote", nil, "ask no other machine; open what is here or in the cache"},
 	{"", "remote", "option remote", nil, "ask also where this machine has the model"},
@@ -129,8 +130,8 @@ var flagTable = []flagRow{
 	{"info", "flash-attn", "", oneOf(flashValues), "with --context, flash attention: on, off or auto, which is on (default auto)"},
 	{"info", "ubatch", "", nothing, "with --context, how many `TOKENS` are computed at once (default 512)"},
 	{"info", "batch", "", nothing, "with --context, how many `TOKENS` are given at once (default 2048)"},
-	{"info", "swa-full", "", nil, "with --context, a cache of the whole context for layers of a window, too"},
-	{"info", "outputs", "", oneOf(outputValues), "with --context, `WHOSE` logits: server for one of each sequence, or all, as llama-completion has them (default server)"},
+	{"info", "swa-full", markRare, nil, "with --context, a cache of the whole context for layers of a window, too"},
+	{"info", "outputs", markRare, oneOf(outputValues), "with --context, `WHOSE` logits: server for one of each sequence, or all, as llama-completion has them (default server)"},
 	{"info", "gpu", "", nothing, "with --context, how many layers fit into a `SIZE` of a GPU, such as 24GiB; it divides whole layers and nothing else"},
 	{"fetch", "repair", "", nil, "compare the files that this machine has of the model with the digests of its server, and fetch broken ones again"},
 	{"report", "output,o", "", nil, "write the page to `FILE`, or to standard output (-)"},

@@ -40,12 +40,18 @@ func layOutHelp(root *cobra.Command) {
 func flagUsages(all *pflag.FlagSet, remote bool) string {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.SortFlags = all.SortFlags
+	var rare []string
 	all.VisitAll(func(f *pflag.Flag) {
-		if marked(f, markRemote) == remote {
-			shown := *f
-			shown.Hidden = f.Hidden && !remote // as all are of the root
-			set.AddFlag(&shown)
+		if marked(f, markRemote) != remote {
+			return
 		}
+		if marked(f, markRare) && !f.Hidden {
+			rare = append(rare, "--"+f.Name)
+			return
+		}
+		shown := *f
+		shown.Hidden = f.Hidden && !remote // as all are of the root
+		set.AddFlag(&shown)
 	})
 	text := func(set *pflag.FlagSet) string { return strings.TrimRight(set.FlagUsagesWrapped(cli.Columns), " \n") }
 	if remote {
@@ -55,6 +61,9 @@ func flagUsages(all *pflag.FlagSet, remote bool) string {
 	lines := text(sets[0])
 	for i := 1; i < len(sets); i++ {
 		lines += "\n\n" + titles[i] + ":\n" + text(sets[i])
+	}
+	if rare != nil {
+		lines += "\n\n" + strings.Join(cli.Wrap("Rarely needed, and described in the manual page and docs/commands.md: "+strings.Join(rare, ", "), cli.Columns, 0), "\n")
 	}
 	return lines
 }
