@@ -201,60 +201,12 @@ func (f *fleet) awaitKeeper() error {
 }
 
 // start starts a server, which may follow one that left its mount. The lock of the key is held.
-func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool) (_ *server, err error) {
+func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool) (*server, error) {
 	s := f.newServer(key, a, sec)
-	mountpoint := f.dir.mount(key)
-	if err := os.Mkdir(mountpoint, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(f.dir.mount(key), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
-	args := append([]string{"mount", "-f", "--allow-other", "--cache=" + f.dir.cache(), "--log=" + f.dir.log(key)}, f.flags...)
-	// What was checked when a volume was published may have become a link since: the server checks what it opens.
-	args = append(args, "--inside="+cmp.Or(f.local, f.dir.empty()))
-	if f.keeper != "" {
-		if err := f.awaitKeeper(); err == nil {
-			args, s.keeps = append(args, "--takeover="+f.keeper), true
-		} else {
-			f.log.Warn("the mount will not outlive its server", "key", key, "error", err)
-		}
-	}
-	if warm {
-		args = append(args, "--warm")
-	}
-	if err := makePipe(f.dir.log(key)); err != nil {
-		return nil, err
-	}
-	// For reading too, so that the server never sees a closed pipe, which would end it.
-	log, err := os.OpenFile(f.dir.log(key), os.O_RDWR|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	var pipe *os.File
-	defer func() {
-		if err != nil && pipe != nil {
-			pipe.Close()
-		}
-	}()
-	if sec.line != nil {
-		args = append(args, "--secrets="+f.dir.secrets(key))
-		if err := makePipe(f.dir.secrets(key)); err != nil {
-			return nil, err
-		}
-		if pipe, err = os.OpenFile(f.dir.secrets(key), os.O_RDWR|unix.O_NONBLOCK, 0); err != nil {
-			return nil, err
-		}
-	}
-	said, err := listen(f.dir.notify(key))
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			said.Close()
-		}
-	}()
-	args = append(append(args, a.flags()...), "--", a.Model, mountpoint)
-	cmd := exec.Command(f.program, args...)
+	cmd := exec.Command(f.program, f.arguments(s, a, warm)...)
 	cmd.Dir = "/"
 	cmd.Env = []string{"HOME=" + string(f.dir), "XDG_RUNTIME_DIR=" + f.dir.run(), "NOTIFY_SOCKET=" + f.dir.notify(key)}
 	for _, kv := range os.Environ() {
@@ -262,9 +214,16 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool)
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
-	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	c, err := f.open(key, sec)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = c.log, c.log
+	err = cmd.Start()
+	c.log.Close()
+	if err != nil {
+		c.close()
 		return nil, fmt.Errorf("cannot start a server: %w", err)
 	}
 	s.pid = cmd.Process.Pid
@@ -273,22 +232,92 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool)
 	}
 	f.add(s)
 	f.log.Info("started a server", "key", key, "model", a.public(), "pid", s.pid)
+	f.watch(s, cmd, c, sec, follows)
+	fault("started")
+	return s, nil
+}
+
+// arguments returns the command line of a server. It waits for the keeper, and notes whether the keeper will have the mount.
+func (f *fleet) arguments(s *server, a attributes, warm bool) []string {
+	args := append([]string{"mount", "-f", "--allow-other", "--cache=" + f.dir.cache(), "--log=" + f.dir.log(s.key)}, f.flags...)
+	// What was checked when a volume was published may have become a link since: the server checks what it opens.
+	args = append(args, "--inside="+cmp.Or(f.local, f.dir.empty()))
+	if f.keeper != "" {
+		if err := f.awaitKeeper(); err == nil {
+			args, s.keeps = append(args, "--takeover="+f.keeper), true
+		} else {
+			f.log.Warn("the mount will not outlive its server", "key", s.key, "error", err)
+		}
+	}
+	if warm {
+		args = append(args, "--warm")
+	}
+	if s.secrets.line != nil {
+		args = append(args, "--secrets="+f.dir.secrets(s.key))
+	}
+	return append(append(args, a.flags()...), "--", a.Model, f.dir.mount(s.key))
+}
+
+// channels carry a server's messages and its secrets. The pipes are open for reading and writing, so that the server never
+// sees a closed one, which would end it.
+type channels struct {
+	log     *os.File
+	secrets *os.File // nil without
+	said    notifier
+}
+
+// open makes the channels of a server.
+func (f *fleet) open(key string, sec secrets) (c channels, err error) {
+	pipe := func(path string) (*os.File, error) {
+		if err := makePipe(path); err != nil {
+			return nil, err
+		}
+		return os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
+	}
+	if c.log, err = pipe(f.dir.log(key)); err != nil {
+		return c, err
+	}
+	if sec.line != nil {
+		c.secrets, err = pipe(f.dir.secrets(key))
+	}
+	if err == nil {
+		c.said, err = listen(f.dir.notify(key))
+	}
+	if err != nil {
+		c.log.Close()
+		c.close()
+	}
+	return c, err
+}
+
+// close closes the channels except the log.
+func (c *channels) close() {
+	if c.secrets != nil {
+		c.secrets.Close()
+	}
+	if c.said.UnixConn != nil {
+		c.said.Close()
+	}
+}
+
+// watch follows a server that was started: its log, whether it takes its secrets, when it is ready, and its end.
+func (f *fleet) watch(s *server, cmd *exec.Cmd, c channels, sec secrets, follows bool) {
 	go f.readLog(s)
-	if pipe != nil {
+	if c.secrets != nil {
 		go func() { // a pipe holds less than some secrets
-			if err := sec.write(pipe); err != nil {
-				f.log.Warn("the server does not take its secrets", "key", key, "error", err)
+			if err := sec.write(c.secrets); err != nil {
+				f.log.Warn("the server does not take its secrets", "key", s.key, "error", err)
 			}
 			select {
 			case <-s.ready:
 			case <-s.ended:
 			}
-			pipe.Close()
+			c.secrets.Close()
 		}()
 	}
 	go func() {
-		s.err = said.wait(func() string { <-s.logged; return s.printed })
-		said.Close()
+		s.err = c.said.wait(func() string { <-s.logged; return s.printed })
+		c.said.Close()
 		close(s.ready)
 		if s.err == nil {
 			f.counters.starts.Observe(time.Since(s.began).Seconds())
@@ -299,12 +328,10 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool)
 	}()
 	go func() {
 		err := cmd.Wait()
-		said.end(err)
+		c.said.end(err)
 		<-s.ready
 		f.hasEnded(s)
 	}()
-	fault("started")
-	return s, nil
 }
 
 // beKilledFirst has the kernel end a server before this process when memory is short: it is started again then.

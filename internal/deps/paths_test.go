@@ -59,7 +59,7 @@ var pathUses = map[string]struct {
 	"cmd/tensorfs-csi/notify.go os.OpenFile":         {1, driversOwn},
 	"cmd/tensorfs-csi/publish.go os.OpenRoot":        {1, driversOwn},
 	"cmd/tensorfs-csi/secrets.go os.OpenFile":        {1, driversOwn},
-	"cmd/tensorfs-csi/servers.go os.OpenFile":        {2, driversOwn},
+	"cmd/tensorfs-csi/servers.go os.OpenFile":        {1, driversOwn},
 	"cmd/tensorfs-csi/servers.go os.ReadFile":        {1, systemFile},
 	"cmd/tensorfs-csi/servers.go os.Stat":            {1, "the program beside the driver"},
 	"cmd/tensorfs-csi/start.go os.ReadDir":           {1, driversOwn},
