@@ -36,7 +36,7 @@ const (
 	// keptHandle marks the handles of opens that are kept: below it are the index (31 bits) and the
 	// generation, so that a release that is sent again ends no other open.
 	keptHandle = 1 << 63
-	// maxOpens is more than a system has open at a time, and bounds what is read of a file.
+	// maxOpens bounds the number of opens that are read from a kept file. No system has so many.
 	maxOpens = 1 << 20
 	// resentBit is set in the numbers of requests that the kernel sends again.
 	resentBit = 1 << 63

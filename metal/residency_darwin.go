@@ -13,8 +13,8 @@ import (
 // GPU until the set is released. The engine adds the set's handle to its command
 // queue. Before macOS 15 the error wraps [errors.ErrUnsupported].
 //
-// The set holds the buffers: one that is released before it stays in memory until
-// the set is released.
+// The set keeps its buffers in memory: releasing a buffer frees it only after the set
+// is released, too.
 func (m *Metal) NewResidencySet(buffers []DeviceBuffer) (ResidencySet, error) {
 	device, err := m.open()
 	if err != nil {

@@ -259,7 +259,7 @@ func isReordering(m architectures.Move) bool {
 	return m.Effect() == architectures.Rows || m.Effect() == architectures.Columns
 }
 
-// reorder moves rows or columns to where the base has them.
+// reorder brings the rows or columns of an adapter's tensor into the base's order.
 func (x *applied) reorder(canonical string, axis architectures.Effect, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if x.a.Layout == x.m.Layout || !slices.ContainsFunc(x.moves(canonical), isReordering) {
 		return t, nil

@@ -34,8 +34,8 @@ func (p *Pool) File(fd int, size int64) *File {
 // Usable reports whether pieces can be had, as far as is known.
 func (f *File) Usable() bool { return f.pool.Allowed() && !f.refused.Load() }
 
-// Begin has the piece read that the byte at off is in, and does not wait for it. It reports
-// whether the piece is here or on its way: there may be no memory for it.
+// Begin starts reading the piece that contains the byte at off, without waiting for it. It reports
+// whether the piece is in memory or being read: the pool may have no memory for it.
 func (f *File) Begin(off int64) bool {
 	if !f.Usable() {
 		return false
