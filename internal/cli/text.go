@@ -132,7 +132,7 @@ func Plural[T int | int64](n T, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// Number prints a figure in at most 8 columns, and a sign.
+// Number formats a number with three digits, in at most 8 columns plus a sign.
 func Number(v float64) string { return fmt.Sprintf("%.3g", v) }
 
 // Count prints a number in digits, and many digits with a unit of powers of 1000 before
