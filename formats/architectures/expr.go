@@ -43,9 +43,12 @@ type Null struct{}
 
 // Env is what an expression is evaluated in.
 type Env struct {
-	Facts Facts
-	Call  func(name string, args []*Expr) any // nil: there are only the functions of all expressions
-	List  func(e *Expr) any                   // returns the value of an argument that may be a list; nil: the usual value
+	Facts  Facts
+	Source Source                              // nil: there are only facts
+	Call   func(name string, args []*Expr) any // nil: there are only the functions of all expressions
+	List   func(e *Expr) any                   // returns the value of an argument that may be a list; nil: the usual value
+
+	layer int64 // 1 + the layer for which the expression is evaluated, 0 for none
 }
 
 // Facts returns facts of a model by name: int64, float64, bool, string, or nil if the model
@@ -272,10 +275,10 @@ func (p *exprParser) unary(depth int) *Expr {
 		p.at++
 	}
 	if words == nil {
-		return &Expr{Name: name, eval: func(env *Env) any { return env.Facts(name) }}
+		return &Expr{Name: name, eval: func(env *Env) any { return env.Fact(name) }}
 	}
 	return &Expr{eval: func(env *Env) any {
-		v, ok := env.Facts(name).(string)
+		v, ok := env.Fact(name).(string)
 		return ok && slices.Contains(words, v)
 	}}
 }

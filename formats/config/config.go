@@ -2,7 +2,6 @@ package config
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -37,7 +36,6 @@ type model struct {
 	env     architectures.Env       // of the description's expressions
 	unknown bool                    // an expression asked for something else
 	void    []string                // fields of config.json that the description takes for missing
-	layer   int64                   // that an expression is evaluated for, -1 for none
 	lists   map[string]any          // of a config.json that were looked up: reading one costs its length
 	rope    []string                // paths of the objects about rotary embeddings that count; nil in a GGUF file
 }
@@ -58,8 +56,7 @@ func FromGGUF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 
 // prepare makes a model ready for expressions.
 func (m *model) prepare() {
-	m.layer = -1
-	m.env = architectures.Env{Facts: m.fact, Call: m.call}
+	m.env = architectures.Env{Facts: m.fact, Source: m, Call: m.call}
 }
 
 // FromHF returns the fields that a config.json gives. get may be nil, for tensors
@@ -105,192 +102,6 @@ func FromJSON(get Lookup) []tensorfs.Field {
 		}
 	}
 	return m.fields
-}
-
-// FloatType returns the type in which a config.json wants its model to be computed, such as
-// "bfloat16", "" without one. The whole model's counts before the language model's.
-func FloatType(get Lookup) string {
-	all := scopes(get)
-	for _, scope := range slices.Backward(all) {
-		for _, name := range architectures.FloatTypes {
-			if v, ok := get(scope + name); ok && v != nil {
-				text, _ := v.(string)
-				return strings.TrimPrefix(text, "torch.")
-			}
-		}
-	}
-	return ""
-}
-
-// Architecture returns GGUF's name for the architecture in a config.json. A name
-// unknown to the tables of package names is returned as written; the result is
-// "unknown" where the file has no name, or one of more than [MaxArchitecture]
-// bytes.
-func Architecture(get Lookup) string { return identity(get, scopes(get)).architecture() }
-
-// identifiers are the classes and types that a config.json names, for each of its scopes.
-type identifiers struct{ classes, types []string }
-
-func identity(get Lookup, scopes []string) (id identifiers) {
-	for _, scope := range scopes {
-		class := ""
-		if v, ok := get(scope + "architectures"); ok {
-			if _, seq, ok := elements(v); ok {
-				for first := range seq {
-					class, _ = first.(string)
-					break
-				}
-			}
-		}
-		if architectures.NameOf(class+architectures.WithExperts, "") != "" && hasExpertLayers(get, scopes) {
-			class += architectures.WithExperts
-		}
-		v, _ := get(scope + "model_type")
-		modelType, _ := v.(string)
-		id.classes, id.types = append(id.classes, class), append(id.types, modelType)
-	}
-	return id
-}
-
-// hasExpertLayers reports whether some layers of a model have experts.
-func hasExpertLayers(get Lookup, scopes []string) bool {
-	every, _ := Count(get, "moe_every_n_layers")
-	m := &model{get: get, scopes: scopes}
-	v, _ := m.firstValue(nil, keys("layers_block_type"))
-	var words []string
-	for _, word := range asList(plain(v)) {
-		text, _ := word.(string)
-		words = append(words, text)
-	}
-	v, _ = m.firstValue(nil, keys("hybrid_override_pattern"))
-	letters, _ := v.(string)
-	return every > 0 || architectures.HasExpertLayers(words, letters)
-}
-
-// wholes are classes that identify a model although its language model names a class too:
-// DeepSeek-OCR's language model has no latent heads, unlike other models of the class it
-// names.
-var wholes = []string{"DeepseekOCRForCausalLM", "UnlimitedOCRForCausalLM"}
-
-// architecture returns GGUF's name of it.
-func (id identifiers) architecture() string {
-	if whole := id.classes[len(id.classes)-1]; slices.Contains(wholes, whole) {
-		return architectures.NameOf(whole, "")
-	}
-	for _, class := range id.classes {
-		if a := architectures.NameOf(class, ""); a != "" {
-			return a
-		}
-	}
-	for _, modelType := range id.types {
-		if a := architectures.NameOf("", modelType); a != "" {
-			return a
-		}
-	}
-	top := len(id.types) - 1
-	for _, s := range []string{id.types[top], id.classes[top]} {
-		if s != "" && len(s) <= MaxArchitecture {
-			return s
-		}
-	}
-	return "unknown"
-}
-
-// scopes returns where to look for a field of the language model: in its object
-// in a multimodal config.json, then at the top.
-func scopes(get Lookup) []string {
-	for _, object := range architectures.TextConfigs {
-		if v, ok := get(object); ok && v != nil {
-			return []string{object + ".", ""}
-		}
-	}
-	return []string{""}
-}
-
-// Count returns the product of the counts under these keys that a config.json has
-// for its language model; false if one is missing or the product is not a count.
-func Count(get Lookup, keys ...string) (int64, bool) {
-	m := &model{get: get, scopes: scopes(get)}
-	n := int64(1)
-	for _, key := range keys {
-		v, ok := m.firstValue(nil, []string{key})
-		c, isCount := toCount(v)
-		product, fits := multiply(n, c, ok && isCount)
-		if !fits {
-			return 0, false
-		}
-		n = product.(int64)
-	}
-	return n, true
-}
-
-// firstValue returns the value of the first key that is present.
-func (m *model) firstValue(gguf, hf []string) (any, bool) {
-	if m.scopes == nil {
-		for _, k := range gguf {
-			if v, ok := m.get(m.arch + "." + k); ok {
-				return v, true
-			}
-			if v, ok := m.get(k); ok {
-				return v, true
-			}
-		}
-		for _, k := range hf { // a few BitNet files have these keys, without a prefix
-			if v, ok := m.get(k); ok {
-				return v, true
-			}
-		}
-		return nil, false
-	}
-	for _, scope := range m.scopes {
-		for _, k := range hf {
-			if slices.Contains(m.void, k) {
-				continue
-			}
-			for _, path := range m.paths(scope, k) {
-				if v, ok := m.at(path); ok {
-					return v, true
-				}
-			}
-		}
-	}
-	return nil, false
-}
-
-// paths returns where a field of a scope may be, what counts first.
-func (m *model) paths(scope, field string) (list []string) {
-	name, inside := strings.CutPrefix(field, "rope.")
-	if inside || slices.Contains(architectures.RopeMembers, field) {
-		for _, object := range m.rope {
-			list = append(list, object+"."+name)
-		}
-	}
-	if !inside {
-		list = append(list, scope+field)
-	}
-	return list
-}
-
-// at returns the value of a path in config.json, false if it is missing or null.
-func (m *model) at(path string) (any, bool) {
-	if v, ok := m.lists[path]; ok {
-		return v, true
-	}
-	v, ok := m.get(path)
-	if !ok || v == nil {
-		return nil, false
-	}
-	if _, isList := v.([]any); isList && m.lists != nil {
-		m.lists[path] = v
-	}
-	return v, true
-}
-
-// isSet reports whether a path has a value, other than null and an empty object.
-func (m *model) isSet(path string) bool {
-	v, ok := m.at(path)
-	object, isObject := v.(tensorfs.JSON)
-	return ok && (!isObject || strings.Trim(string(object), "{} \t\r\n") != "")
 }
 
 // evaluate walks the schema. bare leaves out mere defaults.

@@ -2,8 +2,6 @@ package config
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
@@ -11,22 +9,6 @@ import (
 // Each architecture has a description: how a converter computes the keys of a GGUF file from
 // config.json, and the fields of config.json from the keys. Both kinds of files are read by these
 // lines, so that a model has the same fields as a directory and as a GGUF file.
-
-// block returns the description of the architecture that a config.json names, nil without
-// one.
-func (id identifiers) block(arch string) *architectures.Settings {
-	all := architectures.OfGGUF(arch)
-	for _, is := range []func(architectures.Class) bool{
-		func(c architectures.Class) bool { return c.Name != "" && slices.Contains(id.classes, c.Name) },
-		func(c architectures.Class) bool { return c.ModelType != "" && slices.Contains(id.types, c.ModelType) },
-		func(architectures.Class) bool { return true },
-	} {
-		if i := slices.IndexFunc(all, func(s *architectures.Settings) bool { return slices.ContainsFunc(s.Classes, is) }); i >= 0 {
-			return all[i]
-		}
-	}
-	return nil
-}
 
 // fixed returns the value that the description gives a field regardless of the file, and the
 // value of a field of config.json that only this architecture has.
@@ -111,27 +93,14 @@ func (m *model) items(f *field) (list []*architectures.Setting) {
 	return list
 }
 
-// fact returns the value of a name in the description's expressions. Package settings evaluates
-// the same expressions.
+// fact returns the value of a fact in the description's expressions.
 func (m *model) fact(name string) any {
-	if what, of, ok := strings.Cut(name, "."); ok {
-		return m.about(what, of)
-	}
 	switch name {
-	case "layer":
-		return m.layer
-	case "kind":
-		return m.kind()
 	case "rope":
 		if v, ok := m.firstValue(nil, keys("rope.rope_type rope.type")); ok {
 			return v
 		}
 		return "none"
-	case "head_size":
-		if n, ok := m.count("head_dim"); ok && n > 0 {
-			return n
-		}
-		return nil
 	case "experts":
 		name = "n_experts"
 	}
@@ -158,114 +127,46 @@ func fieldKnown(name string) bool {
 
 // ofLayer returns a field, or its value in the layer that the expression is evaluated for.
 func (m *model) ofLayer(name string) (any, bool) {
-	if list, ok := m.value(name + perLayer); ok && m.layer >= 0 {
+	layer := m.env.Layer()
+	if list, ok := m.value(name + perLayer); ok && layer >= 0 {
 		switch list := list.(type) {
 		case []int64:
-			if m.layer < int64(len(list)) {
-				return list[m.layer], true
+			if layer < int64(len(list)) {
+				return list[layer], true
 			}
 		case []bool:
-			if m.layer < int64(len(list)) {
-				return list[m.layer], true
+			if layer < int64(len(list)) {
+				return list[layer], true
 			}
 		}
 	}
 	return m.value(name)
 }
 
-// kind returns the word of layer_types for the layer that an expression is evaluated for.
-func (m *model) kind() any {
-	v, _ := m.firstValue(nil, keys("layer_types"))
-	list := asList(plain(v))
-	if m.layer < 0 || m.layer >= int64(len(list)) {
-		return nil
-	}
-	return list[m.layer]
+// Field returns a field of config.json for expressions.
+func (m *model) Field(path string) any {
+	v, _ := m.firstValue(nil, []string{path})
+	return plain(v)
 }
 
-// about returns a field of config.json, or the presence, the rows or the columns of a module's tensor.
-func (m *model) about(what, of string) any {
-	if what == "config" {
-		v, _ := m.firstValue(nil, []string{of})
-		return plain(v)
-	}
-	if m.shapes == nil {
-		m.unknown = true
-		return nil
-	}
-	inLayer := architectures.Canonical(of, strconv.FormatInt(max(m.layer, 0), 10)+".")
-	var s []int64
-	for _, name := range []string{of + ".weight", inLayer + ".weight", inLayer} {
-		if s == nil {
-			s = m.shape(name)
-		}
-	}
-	if what == "has" {
-		return s != nil
-	}
-	if len(s) == 0 {
-		return nil
-	}
-	return map[string]any{"rows": s[0], "cols": s[len(s)-1]}[what]
-}
+// Shape returns the shape of a tensor for expressions.
+func (m *model) Shape(tensor string) []int64 { return m.shape(tensor) }
 
-// call returns the value of a function. An unknown function has none, and its expression is not
-// used.
+// Refuse is called for an expression that has no value. The field is then left out.
+func (m *model) Refuse(string, ...any) {}
+
+// call returns the value of a function that only this package has. An unknown function has none,
+// and its expression is not used.
 func (m *model) call(name string, args []*architectures.Expr) any {
-	switch name {
-	case "each", "first":
-		layers, _ := m.count("n_layers")
-		if layers > maxLayers || len(args) != 1 || m.layer >= 0 {
-			return nil
-		}
-		defer func() { m.layer = -1 }()
-		list := make([]any, 0, layers)
-		for m.layer = range layers {
-			v := args[0].In(&m.env)
-			if name == "first" && v == true {
-				return m.layer
-			}
-			list = append(list, v)
-		}
-		if name == "first" {
-			return int64(0)
-		}
-		return list
-	case "sum":
-		total := int64(0)
-		for _, arg := range args {
-			n, ok := Count(m.get, arg.Name)
-			if !ok {
-				return nil
-			}
-			total += n
-		}
-		return total
-	case "window_pattern", "layer_types": // the argument is the usual period
-		if m.positive("sliding_window") && len(args) == 1 {
-			return args[0].In(&m.env)
-		}
-		return int64(0)
-	case "head_rows", "kv_heads_or":
-		parts, of := "n_heads", "rows.layers.0.attention.q"
-		if name == "kv_heads_or" {
-			parts, of = "head_size", "rows.layers.0.attention.k"
-		}
-		if rows, n := toInteger(m.fact(of)), toInteger(m.fact(parts)); rows > 0 && n > 0 && rows%n == 0 {
-			return rows / n
-		}
-		fallthrough
-	case "fused_kv_heads":
-		if len(args) > 0 {
-			return args[0].In(&m.env)
-		}
-	default:
+	if name != "window_pattern" && name != "layer_types" {
 		m.unknown = true
+		return nil
 	}
-	return nil
+	if m.positive("sliding_window") && len(args) == 1 { // the argument is the usual period
+		return args[0].In(&m.env)
+	}
+	return int64(0)
 }
-
-func asList(v any) []any { list, _ := v.([]any); return list }
 
 // one returns the only value of a list, nil if there are several or none.
 func one(list []any) any {
@@ -274,8 +175,6 @@ func one(list []any) any {
 	}
 	return list[0]
 }
-
-func toInteger(v any) int64 { n, _ := v.(int64); return n }
 
 // plain returns a value of a file as expressions have values.
 func plain(v any) any {

@@ -74,7 +74,7 @@ func (m *model) describedWindows() []any {
 	}
 	for i := range m.block.Keys {
 		if s := &m.block.Keys[i]; s.Name == "window_layers" && s.Always && m.holds(s.When) {
-			if list := asList(m.eval(s.Value)); slices.Contains(list, any(true)) {
+			if list, _ := m.eval(s.Value).([]any); slices.Contains(list, any(true)) {
 				return list
 			}
 		}

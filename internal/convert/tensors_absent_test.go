@@ -92,7 +92,6 @@ func TestNoTensors(t *testing.T) {
 				s.list[i].Name = strings.NewReplacer("self_attn.q_proj", "attention.wq", "self_attn.k_proj", "attention.wk").Replace(s.list[i].Name)
 			}
 		}, "order of its rows"},
-		{"groups of another model", "falcon", func(t *testing.T, s *sampleModel) { s.set(t, `"num_kv_heads": 2`, `"num_kv_heads": 1`) }, "qkv"},
 		{"both forms of kv_b", "deepseek3", func(t *testing.T, s *sampleModel) {
 			s.add("model.layers.0.self_attn.embed_q.weight", tensorfs.BF16, 1, 4, 32, 16)
 		}, "the same"},

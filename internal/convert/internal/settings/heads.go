@@ -19,7 +19,6 @@ func isSame(a, b any) bool {
 
 // headMeanings are about heads, and sizes.
 var headMeanings = map[string]meaning{
-	"each": {each, each},
 	// Fields that have, if they are there, the values after them.
 	"is": {toGGUF: check(func(c call) {
 		for i := 0; i+1 < len(c.args); i += 2 {
@@ -56,7 +55,7 @@ var headMeanings = map[string]meaning{
 	// Fields that have, if they are there, the values after them for each layer.
 	"layers_are": {toGGUF: check(func(c call) {
 		for i := 0; i+1 < len(c.args); i += 2 {
-			c.layersAre(c.args[i].Name, call{c.Model, c.args[i+1 : i+2]})
+			c.layersAre(c.args[i].Name, c.args[i+1])
 		}
 	})},
 	// The first layers, as many as the first argument, have these modules.
@@ -89,16 +88,6 @@ var headMeanings = map[string]meaning{
 		}
 		return c.given.Rows
 	}},
-	"head_rows": {toGGUF: headRows},
-	"head_size": {toGGUF: func(c call) any {
-		if n := c.headSize(); n > 0 {
-			return n
-		}
-		return nil
-	}},
-	"kv_rows":        {toGGUF: func(c call) any { return c.keyHeadRows() }},
-	"kv_heads_or":    {toGGUF: keyHeadsOr},
-	"fused_kv_heads": {toGGUF: fusedKeyHeads},
 	// The tensor of q, k and v of a Falcon has config.json's number of heads. Only the later
 	// architecture of Falcon has some numbers of heads.
 	"falcon_heads": {check(func(c call) {
@@ -123,19 +112,6 @@ var headMeanings = map[string]meaning{
 			c.refuse("%s is %d and not four times %d, which config.json of %s cannot say", c.full("ffn_dim"), ff, width, c.modelType())
 		}
 	})},
-	// Fields that must all be there, added.
-	"sum": {toGGUF: func(c call) any {
-		total := int64(0)
-		for _, arg := range c.args {
-			n, ok := c.cfg.Integer(arg.Name)
-			if !ok || n < 0 || n > architectures.FactOf("dim").Most {
-				c.refuse("%s is needed, and it is missing or not a size", arg.Name)
-				return nil
-			}
-			total += n
-		}
-		return total
-	}},
 	// Attention is scaled by a head, but in the largest model, which llama.cpp knows by its
 	// layers, by a share of the width.
 	"gemma_scale": {check(func(c call) {
@@ -166,9 +142,9 @@ var headMeanings = map[string]meaning{
 
 // layersAre refuses a list of config.json that is not what a value is in each layer. Layers
 // that predict further tokens may be missing in it.
-func (c call) layersAre(field string, value call) {
+func (c call) layersAre(field string, value *architectures.Expr) {
 	list, ok := c.cfg.plain(field).([]any)
-	want, _ := each(value).([]any)
+	want := c.env.Each(value)
 	for i, kind := range list {
 		if word, _ := kind.(string); formerLayers[word] != "" {
 			list[i] = formerLayers[word]
@@ -185,8 +161,7 @@ func (c call) layersAre(field string, value call) {
 // alike refuses two values that differ in a layer, of one pair of its arguments after the other.
 func alike(c call) {
 	for pair := range slices.Chunk(c.args, 2) {
-		a, _ := each(call{c.Model, pair[:1]}).([]any)
-		b, _ := each(call{c.Model, pair[1:]}).([]any)
+		a, b := c.env.Each(pair[0]), c.env.Each(pair[1])
 		for i := range min(len(a), len(b)) {
 			if a[i] != nil && a[i] != b[i] {
 				c.refuse("layer %d has %v for %s, and %v for %s", i, a[i], pair[0], b[i], pair[1])
@@ -210,18 +185,6 @@ func thereUpTo(c call) {
 	}
 }
 
-// headSize returns the size of a head of q and k, 0 if unknown.
-func (s *Model) headSize() int64 {
-	if n := s.count("head_dim"); n > 0 {
-		return n
-	}
-	heads, dim := s.count("n_heads"), s.count("dim")
-	if heads <= 0 || dim%heads != 0 {
-		return 0
-	}
-	return dim / heads
-}
-
 // keyHeads returns the number of heads of k and v, the largest of all layers.
 func (s *Model) keyHeads() int64 {
 	if s.has("n_kv_heads") {
@@ -235,66 +198,11 @@ func (s *Model) checkHeads() {
 	heads := s.count("n_heads")
 	switch kv := s.keyHeads(); {
 	case s.headless():
-	case s.headSize() == 0:
+	case s.env.HeadSize() == 0:
 		s.refuse("hidden_size %d is not a multiple of the %d heads, and there is no head_dim", s.count("dim"), heads)
 	case kv == 0 || heads%kv != 0:
 		s.refuse("the %d heads are not a multiple of the %d heads of k and v", heads, kv)
 	}
-}
-
-// rowsOf returns the rows of a matrix of the first layer, 0 without it.
-func (s *Model) rowsOf(module string) int64 {
-	if t := s.tensor("layers.0." + module + ".weight"); t != nil && len(t.Numbers()) == 2 {
-		return t.Numbers()[0]
-	}
-	return 0
-}
-
-// headRows returns the size of a head where config.json does not say it: the rows
-// of q decide, then what the class has by default. A size that llama.cpp
-// assumes itself is not written.
-func headRows(c call) any {
-	heads, dim, usual := c.count("n_heads"), c.count("dim"), c.number(0)
-	size := usual
-	if q := c.rowsOf("attention.q"); q > 0 && heads > 0 && q%heads == 0 {
-		size = q / heads
-	}
-	if size == 0 || usual == 0 && heads > 0 && dim == size*heads {
-		return nil
-	}
-	return size
-}
-
-// keyHeadRows returns the number of heads of k and v if config.json lacks it and it differs
-// from q's.
-func (s *Model) keyHeadRows() any {
-	k, size := s.rowsOf("attention.k"), s.headSize()
-	if k == 0 || size == 0 || k%size != 0 || k/size == s.count("n_heads") {
-		return nil
-	}
-	return k / size
-}
-
-// keyHeadsOr returns the number of heads of k and v, which is written always; its
-// argument decides without a tensor.
-func keyHeadsOr(c call) any {
-	if n := c.keyHeadRows(); n != nil {
-		return n
-	}
-	if c.rowsOf("attention.k") > 0 {
-		return c.known["n_heads"]
-	}
-	return c.arg(0)
-}
-
-// fusedKeyHeads returns the number of heads of k and v that are stored in one
-// tensor with q; its argument decides without one.
-func fusedKeyHeads(c call) any {
-	qkv, size, heads := c.rowsOf("attention.qkv"), c.headSize(), c.count("n_heads")
-	if qkv > 0 && size > 0 && qkv%size == 0 && (qkv/size-heads)%2 == 0 && qkv/size > heads {
-		return (qkv/size - heads) / 2
-	}
-	return c.arg(0)
 }
 
 // attentionScale returns what Gemma's attention is scaled by.
@@ -302,7 +210,7 @@ func (c call) attentionScale() int64 {
 	if c.count("n_layers") == c.number(0) {
 		return c.count("dim") / max(c.count("n_heads"), 1)
 	}
-	return c.headSize()
+	return c.env.HeadSize()
 }
 
 // measure finds the sizes that several fields need: facts that follow from others where

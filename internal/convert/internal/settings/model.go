@@ -39,7 +39,6 @@ type Model struct {
 	keys      metadata // from GGUF
 
 	known  map[string]any // facts that were read from config.json, or measured
-	layer  int64          // that is gone through, -1 for none
 	env    architectures.Env
 	ends   []int // ids of the tokens at which llama.cpp ends a generation
 	failed error // the first
@@ -53,8 +52,8 @@ type Model struct {
 }
 
 func newModel(m *tensorfs.Model, to architectures.Direction) *Model {
-	s := &Model{m: m, to: to, known: map[string]any{}, layer: -1}
-	s.env = architectures.Env{Facts: s.fact, Call: s.call, List: func(e *architectures.Expr) any { return call{s, []*architectures.Expr{e}}.list(0) }}
+	s := &Model{m: m, to: to, known: map[string]any{}}
+	s.env = architectures.Env{Facts: s.fact, Source: s, Call: s.call, List: func(e *architectures.Expr) any { return call{s, []*architectures.Expr{e}}.list(0) }}
 	return s
 }
 
@@ -133,28 +132,14 @@ func (c call) number(i int) int64 {
 	return n
 }
 
-// fact returns what expressions call by a name: a fact of keys.txt, a meaning without
-// arguments, or
+// fact returns what expressions call by a name, besides what [architectures.Source] has for
+// them: a fact of keys.txt, a meaning without arguments, or
 //
-//	config.FIELD   a field of config.json, towards GGUF
-//	has.MODULE     whether the tensor is there; one of a layer is that of the layer that is gone through, or the first
-//	rows.MODULE    its rows and columns
-//	cols.MODULE
-//	layer, kind    the layer that each goes through, and what layer_types says of it
 //	rope           how rotary embeddings are scaled
 //	tokenizer      whether the GGUF file has one
 func (s *Model) fact(name string) any {
-	if what, of, ok := strings.Cut(name, "."); ok {
-		return s.about(what, of)
-	}
+	layer := s.env.Layer()
 	switch name {
-	case "layer":
-		return s.layer
-	case "kind":
-		if kinds := s.cfg.Words("layer_types"); s.layer >= 0 && s.layer < int64(len(kinds)) {
-			return kinds[s.layer]
-		}
-		return nil
 	case "rope":
 		return s.ropeType()
 	case "tokenizer":
@@ -174,10 +159,10 @@ func (s *Model) fact(name string) any {
 	switch {
 	case !ok:
 		return v
-	case s.layer >= int64(len(list)):
+	case layer >= int64(len(list)):
 		return nil
-	case s.layer >= 0:
-		return list[s.layer]
+	case layer >= 0:
+		return list[layer]
 	case architectures.FactOf(name).List || s.to == architectures.ToGGUF:
 		return list
 	}
@@ -200,21 +185,23 @@ func (s *Model) raw(name string) any {
 	return v
 }
 
-// about returns what fact does for names with a dot.
-func (s *Model) about(what, of string) any {
-	if what == "config" {
-		return s.cfg.plain(of)
-	}
-	t := s.tensor(of)
-	if what == "has" {
-		return t != nil
-	}
-	if t == nil || len(t.Numbers()) == 0 {
+// Field returns a field of config.json for expressions.
+func (s *Model) Field(path string) any { return s.cfg.plain(path) }
+
+// Shape returns the shape of a tensor for expressions.
+func (s *Model) Shape(tensor string) []int64 {
+	if s.given.Tensor == nil {
 		return nil
 	}
-	shape := t.Numbers()
-	return map[string]any{"rows": shape[0], "cols": shape[len(shape)-1]}[what]
+	t := s.given.Tensor(tensor)
+	if t == nil {
+		return nil
+	}
+	return append([]int64{}, t.Numbers()...)
 }
+
+// Refuse notes why an expression has no value.
+func (s *Model) Refuse(format string, args ...any) { s.refuse(format, args...) }
 
 // tensor returns a tensor by its canonical name, nil if it is missing. A name without
 // .weight or .bias means the weight, of this layer or the first.
@@ -228,7 +215,7 @@ func (s *Model) tensor(name string) *tensorfs.Tensor {
 	if t := s.given.Tensor(name + ".weight"); t != nil {
 		return t
 	}
-	name = inLayer(max(s.layer, 0), name)
+	name = inLayer(max(s.env.Layer(), 0), name)
 	if t := s.given.Tensor(name + ".weight"); t != nil {
 		return t
 	}
@@ -295,24 +282,11 @@ func (s *Model) agree(words ...string) {
 	}
 }
 
-// each returns the values that an expression has in the layers, one after the other.
-func each(c call) any {
-	if len(c.args) != 1 || c.layer >= 0 {
-		return nil
-	}
-	defer func() { c.layer = -1 }()
-	list := []any{}
-	for c.layer = range c.count("n_layers") {
-		list = append(list, c.arg(0))
-	}
-	return list
-}
-
 // list returns the values of an argument, even if it is a single one; a fact has one for
 // each layer.
 func (c call) list(i int) []any {
 	var v any
-	if c.layer < 0 && i < len(c.args) && architectures.FactOf(c.args[i].Name) != nil {
+	if c.env.Layer() < 0 && i < len(c.args) && architectures.FactOf(c.args[i].Name) != nil {
 		v = c.raw(c.args[i].Name)
 	} else {
 		v = c.arg(i)
@@ -341,7 +315,7 @@ func (s *Model) checkShapes() {
 		case "positions":
 			name = "max_seq_len"
 		}
-		if v := s.fact(name); v != nil {
+		if v := s.env.Fact(name); v != nil {
 			return v
 		}
 		return facts(name)
@@ -356,8 +330,8 @@ func (s *Model) checkShapes() {
 				continue
 			}
 			name := t.Module
-			if s.layer >= 0 {
-				name = inLayer(s.layer, name)
+			if layer := s.env.Layer(); layer >= 0 {
+				name = inLayer(layer, name)
 			}
 			have := s.tensor(name + ".weight")
 			found = found || have != nil
@@ -380,12 +354,13 @@ func (s *Model) checkShapes() {
 	}
 	hold(described.First)
 	hold(described.Last)
-	defer func() { s.layer = -1 }()
+	defer s.env.SetLayer(-1)
 	layers := s.count("n_layers")
-	for s.layer = range layers {
+	for layer := range layers {
+		s.env.SetLayer(layer)
 		found := hold(described.Layer)
 		if !found && s.to == architectures.FromGGUF {
-			s.refuse("there are %d layers, and the file has no %sattention.output.weight", layers, layerPrefix(s.layer))
+			s.refuse("there are %d layers, and the file has no %sattention.output.weight", layers, layerPrefix(layer))
 		}
 		if s.failed != nil {
 			return

@@ -72,7 +72,7 @@ var poolingMeanings = map[string]meaning{
 		for i, id := range list {
 			list[i] = labels.Word(id.(string))
 		}
-		rows, classifies := cmp.Or(c.fact("rows.classifier_output"), c.fact("rows.classifier")).(int64)
+		rows, classifies := cmp.Or(c.env.Fact("rows.classifier_output"), c.env.Fact("rows.classifier")).(int64)
 		switch {
 		case classifies && len(list) == 0 && rows <= maxList: // as transformers calls them
 			for i := range rows {
@@ -106,7 +106,7 @@ func byNumber(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a,
 // transformers' defaults if the file lacks them.
 func (c call) answers() (list []string) {
 	const matrix = "classifier_output"
-	rows, _ := c.fact("rows." + matrix).(int64)
+	rows, _ := c.env.Fact("rows." + matrix).(int64)
 	names, said := c.raw("classifier_labels").([]any)
 	if said && int64(len(names)) != rows || rows > maxList {
 		c.refuse("%s has %d texts, and the model %d answers", c.full("classifier_labels"), len(names), rows)

@@ -45,13 +45,13 @@ var ropeMeanings = map[string]meaning{
 			c.refuse("%s is %v, not a part of a head", c.args[0].Name, share)
 			return nil
 		}
-		return int64(share * float64(c.headSize()))
+		return int64(share * float64(c.env.HeadSize()))
 	}},
 	"long_attention": {toGGUF: longAttention},
 	"divisors":       {toGGUF: check(checkDivisors)},
 	// The lists of factors of phi3 are one number for each pair of rotated ones.
 	"factors": {toGGUF: check(func(c call) {
-		pairs := cmp.Or(c.count("rope_dim"), c.headSize()) / 2
+		pairs := cmp.Or(c.count("rope_dim"), c.env.HeadSize()) / 2
 		for _, list := range []string{"long_factor", "short_factor"} {
 			if n := int64(len(c.rope.Numbers(list))); n != pairs && c.ropeType() != "" {
 				c.refuse("%s has %d numbers, and %d are needed", list, n, pairs)

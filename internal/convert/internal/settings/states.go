@@ -7,15 +7,8 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-func first(c call) any {
-	first, _ := c.rhythm()
-	return first
-}
-
 // stateMeanings are about layers of several kinds, some with states.
 var stateMeanings = map[string]meaning{
-	// The number of the first layer in which a condition holds.
-	"first": {first, first},
 	// After how many layers it holds again, the smallest number that fits.
 	"period": {fromGGUF: func(c call) any {
 		first, period := c.rhythm()
@@ -49,8 +42,7 @@ var stateMeanings = map[string]meaning{
 	// The numbers, from 1, of the layers in which a condition holds.
 	"numbers": {fromGGUF: func(c call) any {
 		list := []any{}
-		values, _ := each(c).([]any)
-		for i, v := range values {
+		for i, v := range c.env.Each(c.args[0]) {
 			if v == true {
 				list = append(list, int64(i)+1)
 			}
@@ -71,7 +63,7 @@ var stateMeanings = map[string]meaning{
 // rhythm returns the first layer in which the argument holds, and after how many layers it
 // does again; 0 for none, and for layers without such an order.
 func (c call) rhythm() (first, period int64) {
-	values, _ := each(c).([]any)
+	values := c.env.Each(c.args[0])
 	n := int64(len(values))
 	for first < n && values[first] != true {
 		first++
