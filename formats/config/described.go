@@ -152,7 +152,7 @@ func (m *model) Field(path string) any {
 // Shape returns the shape of a tensor for expressions.
 func (m *model) Shape(tensor string) []int64 { return m.shape(tensor) }
 
-// Refuse is called for an expression that has no value. The field is then left out.
+// Refuse does nothing: a field whose expression has no value is left out.
 func (m *model) Refuse(string, ...any) {}
 
 // call returns the value of a function that only this package has. An unknown function has none,

@@ -62,7 +62,7 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 		List: []File{{ggufName, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
 		Notes: slices.Concat(notes.Notes, about.Notes(), vocabulary.Notes, llamaNotes(meta, list)), weights: weightsOf(list),
 	}
-	for _, note := range []string{settings.Beyond(m), settings.Prompts(m), settings.LostEnds(m, vocabulary.Tokens, meta)} {
+	for _, note := range []string{settings.Beyond(m), settings.Prompts(m), about.LostEnds(vocabulary.Tokens, meta)} {
 		if note != "" {
 			f.Notes = append(f.Notes, note)
 		}

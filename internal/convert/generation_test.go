@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -48,6 +49,34 @@ func TestGenerationFields(t *testing.T) {
 		f := GGUF(m, Options{})
 		if m.Close(); f.Reason != "" || !strings.Contains(strings.Join(f.Notes, "\n"), want) || want == "" && len(f.Notes) > 0 {
 			t.Errorf("%s: %q, noted %q, want %q", text, f.Reason, f.Notes, want)
+		}
+	}
+}
+
+// TestConfigsAreReadOnce holds that gguf/ reads each file of settings once, even with a vision tower.
+// The file is larger than everything else that gguf/ reads.
+func TestConfigsAreReadOnce(t *testing.T) {
+	const large = 4 << 20
+	for _, name := range []string{"config.json", "generation_config.json", "preprocessor_config.json"} {
+		files, err := memory.Load(testdata + "/architectures/gemma3-vl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files.Files[name] == nil {
+			files.Files[name] = []byte(`{"temperature":0.7,"eos_token_id":5}`)
+		}
+		files.Files[name] = append(bytes.TrimSpace(files.Files[name]), bytes.Repeat([]byte("\n"), large)...)
+		m, err := formats.OpenFS(files, ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := files.Bytes.Load()
+		f := GGUF(m, Options{})
+		if m.Close(); f.Reason != "" || len(f.List) != 2 {
+			t.Fatal(f.Reason, f.Notes)
+		}
+		if n := files.Bytes.Load() - before; n < large || n >= 2*large {
+			t.Errorf("%s of %d bytes: gguf/ reads %d bytes", name, large, n)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 func TestModelName(t *testing.T) {
@@ -88,7 +89,7 @@ func TestSampling(t *testing.T) {
 		`{"temperature":NaN,"top_k":3000000000,"repetition_penalty":1.1}`: {"penalty_repeat": float32(1.1)},
 		`[]`: {}, ``: {}, `{"temperature":`: {},
 	} {
-		meta := (&Model{m: modelOf(t, map[string]string{"generation_config.json": text})}).samplingKeys()
+		meta := newModel(modelOf(t, map[string]string{"generation_config.json": text}), architectures.ToGGUF).samplingKeys()
 		if len(meta) != len(want) {
 			t.Errorf("%s: %v", text, meta)
 		}

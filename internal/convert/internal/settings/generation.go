@@ -34,7 +34,7 @@ var sampling = []struct {
 // samplingKeys returns how the model's makers want tokens to be chosen. They are hints: one that
 // cannot be read is noted and left out.
 func (s *Model) samplingKeys() []tensorfs.Meta {
-	generation, err := Read(s.m, GenerationName)
+	generation, err := s.generation()
 	if err != nil {
 		s.notes = append(s.notes, tensorfs.OneLine(err.Error())+": nothing of it is in the file")
 		return nil
@@ -89,8 +89,8 @@ func (s *Model) noteGeneration(generation Fields, lost []string) {
 
 // LostEnds is a note about the tokens at which transformers ends an answer and llama.cpp, by the
 // keys of the file, does not; it is "" without any.
-func LostEnds(m *tensorfs.Model, tokens []string, keys []tensorfs.Meta) string {
-	generation, err := Read(m, GenerationName)
+func (s *Model) LostEnds(tokens []string, keys []tensorfs.Meta) string {
+	generation, err := s.generation()
 	if err != nil {
 		return ""
 	}
@@ -140,7 +140,7 @@ func (t texts) Values() iter.Seq[any] {
 var generationMeanings = map[string]meaning{
 	// The tokens that are never chosen. Any other value is noted as lost.
 	"suppressed": {toGGUF: func(c call) any {
-		generation, err := Read(c.m, GenerationName)
+		generation, err := c.generation()
 		if err != nil {
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -48,11 +49,14 @@ type Model struct {
 	reads  *architectures.Reads // what programs read of config.json; nil if that is not known
 	class  *architectures.Reads // the library's own class is read if it has the model type, even if code is beside config.json
 	unread []string             // fields of config.json that are left out
-	notes  []string
+
+	generation func() (Fields, error) // reads generation_config.json, once
+	notes      []string
 }
 
 func newModel(m *tensorfs.Model, to architectures.Direction) *Model {
 	s := &Model{m: m, to: to, known: map[string]any{}}
+	s.generation = sync.OnceValues(func() (Fields, error) { return Read(m, GenerationName) })
 	s.env = architectures.Env{Facts: s.fact, Source: s, Call: s.call, List: func(e *architectures.Expr) any { return call{s, []*architectures.Expr{e}}.list(0) }}
 	return s
 }

@@ -105,23 +105,19 @@ func towerFields(m *tensorfs.Model, cfg Fields) (Fields, error) {
 	if cfg.top.Raw("vision_config").Kind() != '{' {
 		return s, fmt.Errorf("config.json: it has no vision_config")
 	}
-	text := []byte("{")
-	for name, file := range map[string]string{"model": "config.json", "preprocessor": "preprocessor_config.json", "processor": "processor_config.json"} {
-		fields, err := Read(m, file)
-		if err != nil {
-			return s, err
-		}
-		if len(text) > 1 {
-			text = append(text, ',')
-		}
+	text := fmt.Appendf(nil, `{"model":%s`, Members(cfg.top).Lines(false))
+	for name, file := range map[string]string{"preprocessor": "preprocessor_config.json", "processor": "processor_config.json"} {
 		content, err := ReadText(m, file, MaxText)
 		if err != nil {
 			return s, err
 		}
-		if fields.top.Len() == 0 {
+		if content == nil {
 			content = []byte("{}")
 		}
-		text = append(fmt.Appendf(text, "%q:", name), content...)
+		if _, err := ParseFields(file, content); err != nil {
+			return s, err
+		}
+		text = append(fmt.Appendf(text, ",%q:", name), content...)
 	}
 	var err error
 	s.top, err = jsonobj.Parse(append(text, '}'))
