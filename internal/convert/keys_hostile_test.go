@@ -140,7 +140,7 @@ func TestHostileKeys(t *testing.T) {
 		{"llama3", "architectures", `[]`, ""},
 		{"llama3", "vocab_size", `"many"`, ""}, // the embedding has them
 		{"qwen2", "rope_scaling", `{"rope_type":"llama3","factor":8.0}`, "scaled by"},
-		{"qwen2", "architectures", `["Qwen2ForSequenceClassification"]`, "no GGUF file"},
+		{"qwen2", "architectures", `["Qwen2ForSequenceClassification"]`, "cannot be converted to GGUF"},
 		{"mixtral", "num_experts_per_tok", "5", "5 experts are used of 4"},
 		{"mixtral", "num_experts_per_tok", "0", "num_experts_per_tok"},
 		{"mixtral", "num_experts_per_tok", "null", "num_experts_per_tok"},

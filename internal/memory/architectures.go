@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
@@ -28,7 +29,7 @@ var architecturesText string
 var formsText string
 
 // table has the lines of architectures.txt, by name.
-var table = func() map[string]architecture {
+var table = sync.OnceValue(func() map[string]architecture {
 	all := map[string]architecture{}
 	for line := range strings.Lines(architecturesText) {
 		names, words, ok := strings.Cut(strings.TrimSpace(line), ":")
@@ -44,7 +45,7 @@ var table = func() map[string]architecture {
 		}
 	}
 	return all
-}()
+})
 
 // add takes a word of a line.
 func (a *architecture) add(word string) {
@@ -75,7 +76,7 @@ func (a *architecture) add(word string) {
 
 // architectureOf returns what the table and the description say of an architecture.
 func architectureOf(name string) architecture {
-	a, ok := table[name]
+	a, ok := table()[name]
 	if !ok {
 		a.form = "usual"
 	}
@@ -92,7 +93,7 @@ func architectureOf(name string) architecture {
 // form is a row of forms.txt.
 type form struct{ ffn, attention, ssm *architectures.Expr }
 
-var forms = func() map[string]form {
+var forms = sync.OnceValue(func() map[string]form {
 	all := map[string]form{}
 	for line := range strings.Lines(formsText) {
 		if f := strings.Fields(line); len(f) == 4 && f[0][0] != '#' {
@@ -100,4 +101,4 @@ var forms = func() map[string]form {
 		}
 	}
 	return all
-}()
+})

@@ -86,9 +86,9 @@ func (m *model) formula(c *checked, s *resolved) int64 {
 	if m.rotates(s.typeV) {
 		inputs = c.add(inputs, c.mul(caches, 4, 64, 64))
 	}
-	f := forms[m.form]
+	f := forms()[m.form]
 	if m.mla && m.form == "usual" {
-		f = forms["mla"]
+		f = forms()["mla"]
 	}
 	env := &architectures.Env{Facts: func(name string) any {
 		if n, ok := d[name]; ok {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
@@ -48,7 +49,8 @@ var graphsText string
 //go:embed graphs_states.txt
 var graphsStatesText string
 
-var graphs = readGraphs(graphsText + "\n" + graphsStatesText)
+// graphs is read at its first use: most commands need none of it.
+var graphs = sync.OnceValue(func() *graphTable { return readGraphs(graphsText + "\n" + graphsStatesText) })
 
 // bracketed are the words of a line of a table: blanks separate them unless they are in brackets.
 var bracketed = regexp.MustCompile(`(?:\[[^]]*\]|[^\s[])+`)
@@ -140,7 +142,7 @@ func (b *builder) value(e *architectures.Expr) int64 { return b.c.value(e, &b.en
 // graphed returns the peak of a model's graph. It is false if the graph is not listed, or
 // no list was compared with the options.
 func (m *model) graphed(c *checked, s *resolved) (bytes int64, ok bool) {
-	g := graphs.graphs[m.graph]
+	g := graphs().graphs[m.graph]
 	if g == nil || m.layers == 0 || m.blocks != m.layers || m.cached != m.layers || !m.listed(g, s) {
 		return 0, false
 	}
@@ -149,7 +151,7 @@ func (m *model) graphed(c *checked, s *resolved) (bytes int64, ok bool) {
 
 // build lists the operations of a model's graph.
 func (m *model) build(c *checked, s *resolved) []node {
-	g := graphs.graphs[m.graph]
+	g := graphs().graphs[m.graph]
 	b := &builder{model: m, c: c, s: s, d: m.dimensions(c, s), names: map[string]int{}, inputs: map[string]int{}}
 	b.env.Facts = b.fact
 	b.enter(0)
@@ -239,7 +241,7 @@ func (b *builder) all(steps []step) {
 		if !s.when.HoldsIn(&b.env) {
 			continue
 		}
-		list, ok := graphs.blocks[s.block]
+		list, ok := graphs().blocks[s.block]
 		if !ok {
 			panic("graphs.txt: there is no block " + s.block)
 		}
@@ -270,7 +272,7 @@ func (b *builder) source(name string) int {
 	}
 	id, ok := b.inputs[key]
 	if !ok {
-		id = b.push(node{input: true, view: -1, bytes: b.value(graphs.inputs[input])})
+		id = b.push(node{input: true, view: -1, bytes: b.value(graphs().inputs[input])})
 		b.inputs[key] = id
 	}
 	return id

@@ -150,26 +150,26 @@ func TestTables(t *testing.T) {
 	b := &builder{model: m, c: c, s: s, d: m.dimensions(c, s)}
 	b.enter(0)
 	all := []*architectures.Expr{}
-	for _, a := range table {
+	for _, a := range table() {
 		all = append(all, a.windows, a.cached)
 	}
-	for _, e := range graphs.inputs {
+	for _, e := range graphs().inputs {
 		all = append(all, e)
 	}
-	for _, list := range graphs.blocks {
+	for _, list := range graphs().blocks {
 		for _, x := range list {
 			all = append(all, x.when, x.bytes)
 		}
 	}
-	for name, g := range graphs.graphs {
+	for name, g := range graphs().graphs {
 		all = append(all, g.unless)
 		for _, x := range slices.Concat(g.start, g.early, g.first, g.then, g.end) {
-			if all = append(all, x.when); graphs.blocks[x.block] == nil {
+			if all = append(all, x.when); graphs().blocks[x.block] == nil {
 				t.Errorf("%s: there is no block %s", name, x.block)
 			}
 		}
 	}
-	for name, f := range forms {
+	for name, f := range forms() {
 		for _, e := range []*architectures.Expr{f.ffn, f.attention, f.ssm} {
 			if facts, _ := e.Uses(); slices.ContainsFunc(facts, func(n string) bool { _, ok := b.d[n]; return !ok }) {
 				t.Errorf("%s: %s has a name without a value", name, e)
@@ -290,7 +290,7 @@ func TestGraphs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if graphs.graphs[m.graph] == nil {
+		if graphs().graphs[m.graph] == nil {
 			continue
 		}
 		for _, o := range []Options{{Context: 512}, {Context: 512, NoFlash: true}, {Context: 512, TypeK: tensorfs.Q8_0, TypeV: tensorfs.Q8_0}} {

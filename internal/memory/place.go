@@ -102,7 +102,7 @@ func place(c *checked, graph []node, unused int64) int64 {
 		if n.view < 0 && n.op != use {
 			took := false
 			for _, i := range n.sources {
-				if graphs.inPlace[n.op] && graph[i].view < 0 && at[i].on && !graph[i].output && graph[i].bytes == n.bytes && at[i].kids == 1 && at[i].views == 0 {
+				if graphs().inPlace[n.op] && graph[i].view < 0 && at[i].on && !graph[i].output && graph[i].bytes == n.bytes && at[i].kids == 1 && at[i].views == 0 {
 					at[id].offset, at[i].on, took = at[i].offset, false, true
 					break
 				}
