@@ -117,7 +117,7 @@ func filesAndModels(n, models int) string {
 type pruneOptions struct {
 	*cacheOptions
 	all  bool
-	size byteSize
+	size cli.ByteSize
 }
 
 func (s system) cachePrune(o *cacheOptions) *cobra.Command {

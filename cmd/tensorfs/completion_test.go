@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,49 +121,6 @@ func TestMountsComplete(t *testing.T) {
 	}
 }
 
-// What a shell could take for more than a name is not offered.
-func TestCompletionsAreHarmless(t *testing.T) {
-	hostile := []string{"$(touch x)", "`x`", "a;b", "a|b", "a&b", "a>b", "a\nb", "a\tb", "*", "a?b", "~", "!x", "-rf", "a'b", `a"b`, `a\b`, "{a,b}", "=ls", "#x", "\x1b[31m", "a\u202eb", ""}
-	if got := offer(append(hostile, "f16/layers.0.weight", "Größe 模型"), ""); !slices.Equal(got, []string{"f16/layers.0.weight", "Größe 模型"}) {
-		t.Errorf("offered: %q", got)
-	}
-}
-
-func TestNamesCompleteInSteps(t *testing.T) {
-	var names []string
-	for layer := range 60 {
-		for _, what := range []string{"k", "q"} {
-			names = append(names, fmt.Sprintf("f16/layers.%02d.%s.weight", layer, what))
-		}
-	}
-	names = append(names, "f16/output.weight")
-	if got, directive := step(names); !slices.Equal(got, []string{"f16/layers.", "f16/output.weight"}) || directive != 6 {
-		t.Errorf("%q %d", got, directive)
-	}
-	if got, _ := step(names[:120]); len(got) != 60 || got[0] != "f16/layers.00." {
-		t.Errorf("%q", got)
-	}
-	if got, directive := step(names[:6]); len(got) != 6 || directive != 4 {
-		t.Errorf("%q %d", got, directive)
-	}
-	if got, _ := step(nil); got != nil {
-		t.Errorf("%q", got)
-	}
-	var many []string
-	for i := range manyNames + 1 {
-		many = append(many, fmt.Sprintf("%06d", i))
-	}
-	if got, _ := step(many); got != nil {
-		t.Errorf("%d names are offered", len(got))
-	}
-	for _, word := range []string{"", "f16/layers.3", "f16/z", "g"} {
-		want := slices.DeleteFunc(slices.Clone(names), func(s string) bool { return !strings.HasPrefix(s, word) })
-		if got := startingWith(len(names), func(i int) string { return names[i] }, word); !slices.Equal(got, want) {
-			t.Errorf("%s: %q", word, got)
-		}
-	}
-}
-
 // Completing a path makes no whole-model file.
 func TestCompletionMakesNothing(t *testing.T) {
 	m, err := (&modelFlags{}).open(q8)
@@ -187,7 +143,7 @@ func TestCompletionMakesNothing(t *testing.T) {
 
 // The scripts are cobra's; the change to the bash script has to find its place there.
 func TestCompletionScripts(t *testing.T) {
-	for shell := range shells {
+	for shell := range cli.Shells {
 		code, script, stderr := command("completion", shell)
 		if code != 0 || stderr != "" || !strings.Contains(script, "__complete") {
 			t.Errorf("%s: exit code %d, %q", shell, code, stderr)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/formats/library"
+	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/diff"
 	"github.com/tensorfs/tensorfs/views"
@@ -47,23 +48,23 @@ type flagRow struct {
 var flagTable = []flagRow{
 	// of commands that take a model
 	{"", "views", markOption, listOf(append([]string{"default"}, allViews...)), "`VIEWS` to show, with commas between: " + viewList},
-	{"", "gguf-type", markOption, oneOf(ggufTypes), "what llama-quantize calls the `TYPE` of the weights in gguf/, such as q4_k_m or q8_0 " +
+	{"", "gguf-type", markOption, cli.CompleteOneOf(ggufTypes), "what llama-quantize calls the `TYPE` of the weights in gguf/, such as q4_k_m or q8_0 " +
 		"(default: as stored, or the smallest that is exact)"},
 	{"", "pure", markOption, nil, "with --gguf-type, that type for all weights"},
 	{"", "tensor-type", markServer, nil, "with --gguf-type, another type for weights whose name in gguf/ the pattern finds: `REGEX=TYPE`, as often as needed"},
 	{"", "imatrix", markOption, nil, "with --gguf-type, `FILE` of llama-imatrix that weighs the columns of each tensor"},
 	{"", "requantise", markOption, nil, "with --gguf-type or --mlx-bits, quantise again what is quantised already"},
 	{"", "dequantise", markOption, nil, "plain numbers in hf/ and mlx/ of a model that another program packed, such as GPTQ, AWQ or FP8 (default: as stored)"},
-	{"", "mlx-bits", markOption, oneOf([]string{"2", "3", "4", "5", "6", "8"}), "`BITS` of the weights in mlx/, as mlx_lm.convert quantises them (default: as stored)"},
-	{"", "mlx-group", markOption, oneOf([]string{"32", "64", "128"}), "with --mlx-bits, how many weights have a scale (default 64)"},
-	{"", "mlx-mode", markOption, oneOf(mlxModes), "how weights in mlx/ are quantised: affine, mxfp4, mxfp8 or nvfp4"},
-	{"", "mlx-recipe", markOption, oneOf(convert.RecipeNames()), "more bits for some weights in mlx/, as mlx_lm.convert's recipe of this `NAME`, such as mixed_4_6"},
-	{"", "mlx-device", "option rare", oneOf(convert.MLXDevices), "with --mlx-bits, write what MLX writes on a gpu (default) or on a cpu, which differ in some roundings"},
+	{"", "mlx-bits", markOption, cli.CompleteOneOf([]string{"2", "3", "4", "5", "6", "8"}), "`BITS` of the weights in mlx/, as mlx_lm.convert quantises them (default: as stored)"},
+	{"", "mlx-group", markOption, cli.CompleteOneOf([]string{"32", "64", "128"}), "with --mlx-bits, how many weights have a scale (default 64)"},
+	{"", "mlx-mode", markOption, cli.CompleteOneOf(mlxModes), "how weights in mlx/ are quantised: affine, mxfp4, mxfp8 or nvfp4"},
+	{"", "mlx-recipe", markOption, cli.CompleteOneOf(convert.RecipeNames()), "more bits for some weights in mlx/, as mlx_lm.convert's recipe of this `NAME`, such as mixed_4_6"},
+	{"", "mlx-device", "option rare", cli.CompleteOneOf(convert.MLXDevices), "with --mlx-bits, write what MLX writes on a gpu (default) or on a cpu, which differ in some roundings"},
 	{"", "set", markOption, nil, "change a key of gguf/: `KEY=VALUE`, KEY=@FILE, or KEY=TYPE:VALUE for a new one; the chat template (tokenizer.chat_template) also in hf/ and mlx/; as often as needed"},
 	{"", "unset", markOption, nil, "leave a `KEY` of gguf/ out, as often as needed"},
 	{"", "mmproj", markOption, nil, "`FILE` with the vision tower of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},
 	{"", "lora", markOption, nil, "`ADAPTER[:SCALE]` to apply, a directory of PEFT, a GGUF file or a name such as hf:ORG/NAME, as often as needed; of diff, to the second model"},
-	{"", "i2s", "option rare", oneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
+	{"", "i2s", "option rare", cli.CompleteOneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
 	{"", "follow-links", markOption, nil, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other"},
 	{"", "offline", "option remote", nil, "ask no other machine; open what is here or in the cache"},
 	{"", "remote", "option remote", nil, "ask also where this machine has the model"},
@@ -75,7 +76,7 @@ var flagTable = []flagRow{
 	{"", "plain-http", "option remote", nil, "allow http:// to public addresses, which protects nothing"},
 
 	// of mount, and some of serve
-	{"", "backend", "darwin option", oneOf(backendNames), "how the system reads the mount: fuse, or nfs without an extension of the kernel"},
+	{"", "backend", "darwin option", cli.CompleteOneOf(backendNames), "how the system reads the mount: fuse, or nfs without an extension of the kernel"},
 	{"", "foreground,f", "", nil, "serve in this process until unmounted"},
 	{"", "option,o", "linux", completeOptions, "mount `OPTIONS` as in fstab, separated by commas"},
 	{"", "option,o", "darwin", completeOptions, "mount `OPTIONS`, separated by commas"},
@@ -88,12 +89,12 @@ var flagTable = []flagRow{
 	{"", "debug", "option fuse", nil, "log every request"},
 	{"", "nonempty", markOption, nil, "mount even if something is in MOUNTPOINT, and hide it"},
 	{"", "no-mkdir", markOption, nil, "fail if MOUNTPOINT does not exist, instead of making it"},
-	{"mount", "as", markOption, oneOf(library.Forms), "show libraries as a program wants to find models: `FORM` gguf (NAME.gguf: llama-server --models-dir), lmstudio or hf (ORG/NAME directories)"},
+	{"mount", "as", markOption, cli.CompleteOneOf(library.Forms), "show libraries as a program wants to find models: `FORM` gguf (NAME.gguf: llama-server --models-dir), lmstudio or hf (ORG/NAME directories)"},
 	{"", "max-open", markOption, nil, "of a library, how many models may be open at a time"},
 	{"", "idle", markOption, nil, "how long an unused model of a library stays open"},
 	{"", "log", "linux option", completeLog, "where the server's messages go: syslog, journal or a `FILE` (default: syslog if there is one)"},
 	{"", "log", "darwin option", completeLog, "where the server's messages go: syslog or a `FILE` (default: syslog)"},
-	{"", "warm", markOption, oneOf(append([]string{tree.WarmAll}, allViews...)), "read the model, or what `VIEW` needs of it, into memory once it is mounted"},
+	{"", "warm", markOption, cli.CompleteOneOf(append([]string{tree.WarmAll}, allViews...)), "read the model, or what `VIEW` needs of it, into memory once it is mounted"},
 	{"", "as-server", markHidden, nil, ""},
 	{"", "inside", "hidden server", nil, ""},
 	{"", "hand-over", markHidden, nil, ""},
@@ -113,26 +114,26 @@ var flagTable = []flagRow{
 	{"tensorfs", "json", markHidden, nil, ""}, // for info
 	{"tensorfs", "version,V", "", nil, "print the version"},
 	{"cat", "force,f", "", nil, "write even binary data to a terminal"},
-	{"export", "jobs,j", "", nothing, "`NUMBER` of workers (default: one per processor, at most 4)"},
+	{"export", "jobs,j", "", cli.CompleteNothing, "`NUMBER` of workers (default: one per processor, at most 4)"},
 	{"export", "force", "", nil, "replace an earlier export of something else, and files with other content"},
-	{"export", "to-ollama", "", nothing, "write gguf/ into Ollama's store, as the model `NAME[:TAG]`"},
-	{"export", "to-lmstudio", "", nothing, "write gguf/ into LM Studio's folder, as the model `PUBLISHER/NAME`"},
-	{"export", "to-hf-cache", "", nothing, "write hf/ into the Hugging Face cache, as the model `ORG/NAME`; hf:ORG/NAME itself as it is on the Hub"},
-	{"export", "as", markHidden, nothing, ""}, // the name that --to-... takes
+	{"export", "to-ollama", "", cli.CompleteNothing, "write gguf/ into Ollama's store, as the model `NAME[:TAG]`"},
+	{"export", "to-lmstudio", "", cli.CompleteNothing, "write gguf/ into LM Studio's folder, as the model `PUBLISHER/NAME`"},
+	{"export", "to-hf-cache", "", cli.CompleteNothing, "write hf/ into the Hugging Face cache, as the model `ORG/NAME`; hf:ORG/NAME itself as it is on the Hub"},
+	{"export", "as", markHidden, cli.CompleteNothing, ""}, // the name that --to-... takes
 	{"export", "copy", "", nil, "with --to-..., never make a file of the model the store's file too (default: if it cannot be cloned)"},
 	{"info", "architectures", "", nil, "print the classes of config.json, and the conversions of each: gguf, hf, mlx, vision"},
 	{"info", "metadata", "", nil, "print the keys that `GLOB` matches (all without it), their types and short values: --metadata='general.*'"},
-	{"info", "context", "", nothing, "count the memory that llama.cpp takes for so many `TOKENS`, such as 32k (max: as many as the model was trained with)"},
-	{"info", "parallel", "", nothing, "with --context, the `NUMBER` of sequences that share its tokens (default 1)"},
+	{"info", "context", "", cli.CompleteNothing, "count the memory that llama.cpp takes for so many `TOKENS`, such as 32k (max: as many as the model was trained with)"},
+	{"info", "parallel", "", cli.CompleteNothing, "with --context, the `NUMBER` of sequences that share its tokens (default 1)"},
 	{"info", "unified", "", nil, "with --parallel, one cache for all sequences, as llama-server has it by default (with 4)"},
-	{"info", "cache-type-k", "", oneOf(cacheTypeNames), "with --context, `TYPE` of the keys in the cache (default f16)"},
-	{"info", "cache-type-v", "", oneOf(cacheTypeNames), "with --context, `TYPE` of the values in the cache (default f16)"},
-	{"info", "flash-attn", "", oneOf(flashValues), "with --context, flash attention: on, off or auto, which is on (default auto)"},
-	{"info", "ubatch", "", nothing, "with --context, how many `TOKENS` are computed at once (default 512)"},
-	{"info", "batch", "", nothing, "with --context, how many `TOKENS` are given at once (default 2048)"},
+	{"info", "cache-type-k", "", cli.CompleteOneOf(cacheTypeNames), "with --context, `TYPE` of the keys in the cache (default f16)"},
+	{"info", "cache-type-v", "", cli.CompleteOneOf(cacheTypeNames), "with --context, `TYPE` of the values in the cache (default f16)"},
+	{"info", "flash-attn", "", cli.CompleteOneOf(flashValues), "with --context, flash attention: on, off or auto, which is on (default auto)"},
+	{"info", "ubatch", "", cli.CompleteNothing, "with --context, how many `TOKENS` are computed at once (default 512)"},
+	{"info", "batch", "", cli.CompleteNothing, "with --context, how many `TOKENS` are given at once (default 2048)"},
 	{"info", "swa-full", markRare, nil, "with --context, a cache of the whole context for layers of a window, too"},
-	{"info", "outputs", markRare, oneOf(outputValues), "with --context, `WHOSE` logits: server for one of each sequence, or all, as llama-completion has them (default server)"},
-	{"info", "gpu", "", nothing, "with --context, how many layers fit into a `SIZE` of a GPU, such as 24GiB; it divides whole layers and nothing else"},
+	{"info", "outputs", markRare, cli.CompleteOneOf(outputValues), "with --context, `WHOSE` logits: server for one of each sequence, or all, as llama-completion has them (default server)"},
+	{"info", "gpu", "", cli.CompleteNothing, "with --context, how many layers fit into a `SIZE` of a GPU, such as 24GiB; it divides whole layers and nothing else"},
 	{"fetch", "repair", "", nil, "compare the files that this machine has of the model with the digests of its server, and fetch broken ones again"},
 	{"report", "output,o", "", nil, "write the page to `FILE`, or to standard output (-)"},
 	{"report", "force", "", nil, "replace a file that exists"},

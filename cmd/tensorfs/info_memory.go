@@ -19,11 +19,11 @@ import (
 
 // memoryFlags say for which context info counts the memory that a model takes.
 type memoryFlags struct {
-	context                      tokens
+	context                      cli.Tokens
 	parallel, ubatch, batch      int
 	typeK, typeV, flash, outputs string
 	unified, swaFull             bool
-	gpu                          byteSize
+	gpu                          cli.ByteSize
 
 	asked   bool // one of them is given
 	options memory.Options

@@ -29,7 +29,7 @@ func main() {
 // run executes a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
-	if asksForCompletion(args) {
+	if cli.AsksForCompletion(args) {
 		completeFlags(root)
 	}
 	return execute(root, args, stdout, stderr)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/server"
-	"github.com/tensorfs/tensorfs/internal/sizes"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -228,25 +226,4 @@ func (o *mountOptions) serve(cmd *cobra.Command, command, model, mountpoint stri
 		o.remote.logger, o.remote.waiting.Forward = logger, o.spec.Background
 		return o.openContent(model, mountpoint)
 	})
-}
-
-// byteSize is a flag like 512M or 8GiB.
-type byteSize int64
-
-var _ pflag.Value = (*byteSize)(nil)
-
-// String returns the number of bytes.
-func (b *byteSize) String() string { return strconv.FormatInt(int64(*b), 10) }
-
-// Type names the value in help texts.
-func (b *byteSize) Type() string { return "SIZE" }
-
-// Set parses a number with an optional unit of powers of 1024.
-func (b *byteSize) Set(s string) error {
-	n, ok := sizes.Parse(s)
-	if !ok {
-		return fmt.Errorf("want a size like 512M or 8G")
-	}
-	*b = byteSize(n)
-	return nil
 }

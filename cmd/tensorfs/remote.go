@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/internal/cli"
@@ -25,7 +24,7 @@ import (
 type remoteFlags struct {
 	offline, ask, download, plainHTTP bool
 	cache, scope                      string
-	cacheSize                         cacheSize
+	cacheSize                         cli.OptionalSize
 	timeout                           time.Duration
 
 	stderr  func() io.Writer // for progress
@@ -35,28 +34,6 @@ type remoteFlags struct {
 	once   sync.Once
 	client *remote.Client // of all models of a command; see open
 }
-
-// cacheSize is a size, or none.
-type cacheSize struct {
-	byteSize
-	given bool
-}
-
-// String returns what was given.
-func (s *cacheSize) String() string {
-	if !s.given {
-		return ""
-	}
-	return s.byteSize.String()
-}
-
-// Set parses a size.
-func (s *cacheSize) Set(text string) error {
-	s.given = true
-	return s.byteSize.Set(text)
-}
-
-var _ pflag.Value = (*cacheSize)(nil)
 
 func (f *remoteFlags) add(s system, c *cobra.Command) {
 	f.stderr = c.ErrOrStderr
@@ -129,14 +106,14 @@ func (f *remoteFlags) open() *remote.Client {
 // options returns what the flags say.
 func (f *remoteFlags) options() remote.Options {
 	o := remote.Options{
-		CacheDir: f.cache, CacheScope: f.scope, CacheSize: int64(f.cacheSize.byteSize), Timeout: f.timeout, AskFirst: f.ask, Download: f.download, PlainHTTP: f.plainHTTP,
+		CacheDir: f.cache, CacheScope: f.scope, CacheSize: int64(f.cacheSize.ByteSize), Timeout: f.timeout, AskFirst: f.ask, Download: f.download, PlainHTTP: f.plainHTTP,
 		Agent: "tensorfs/" + version(), Logger: f.logger,
 		Asks: func(host string) { f.waiting.Say("asking " + cli.Shorten(host, maxHost) + " ...") },
 	}
 	if f.offline {
 		o.Offline = "--offline"
 	}
-	if f.cacheSize.given && o.CacheSize == 0 {
+	if f.cacheSize.Given && o.CacheSize == 0 {
 		o.CacheSize = -1
 	}
 	if f.stderr != nil {

@@ -150,7 +150,7 @@ func (o *reportOptions) make(cmd *cobra.Command, args []string, t, other *tree.T
 		return nil, err
 	}
 	r.Model = conceal.Name(args[0])
-	r.Metadata, _ = metadataOf(t.Model, "*") // which is a glob
+	r.Metadata, _ = describe.Metadata(t.Model, "*") // which is a glob
 	r.Facts = append(r.Facts, factsOf(t, conceal.Name(args[0])))
 	if other != nil {
 		r.Other = conceal.Name(args[1])

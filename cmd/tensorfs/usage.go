@@ -233,7 +233,7 @@ func wrapUsage(c *cobra.Command) {
 			if slices.Contains(a, "") { // often a variable that is not set; as a path it would be the current directory
 				return cli.UsageError{Err: fmt.Errorf("an argument is empty; usage: %s", cmd.UseLine())}
 			}
-			if err := cmp.Or(emptyFlag(cmd.Flags()), blankUnit(cmd.Flags(), a), unexpanded(cmd.Flags(), a), contradiction(cmd.Flags())); err != nil {
+			if err := cmp.Or(cli.EmptyFlag(cmd.Flags()), cli.BlankUnit(cmd.Flags(), a), cli.UnexpandedHome(cmd.Flags(), a), contradiction(cmd.Flags())); err != nil {
 				return err
 			}
 			err := args(cmd, a)

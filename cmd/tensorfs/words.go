@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -218,109 +216,5 @@ func misplaced(set *pflag.FlagSet, args []string) string {
 	return ""
 }
 
-// blankUnit returns an error if the unit of a flag's number follows as an argument, as in --size 20 GB.
-func blankUnit(set *pflag.FlagSet, args []string) (err error) {
-	set.Visit(func(f *pflag.Flag) {
-		units := unitsOf[f.Value.Type()]
-		if err != nil || units == nil {
-			return
-		}
-		for _, a := range args {
-			if _, serr := os.Lstat(a); serr != nil && units.MatchString(a) {
-				err = cli.UsageError{Err: fmt.Errorf("%s follows --%s after a blank; write it without one, as in --%[2]s 24%[1]s", cli.PrintableName(a), f.Name)}
-			}
-		}
-	})
-	return err
-}
-
-// unitsOf are the units of flags by their types.
-var unitsOf = map[string]*regexp.Regexp{"SIZE": regexp.MustCompile(`^(?i)[kmgt](i?b)?$`), "TOKENS": regexp.MustCompile(`^(?i)(k|m)$`)}
-
 // maxBlanks bounds the words that are tried as one name.
 const maxBlanks = 6
-
-// emptyFlag returns an error if a flag was given an empty value, which is often a shell
-// variable that is not set, or the next flag as its value.
-func emptyFlag(set *pflag.FlagSet) (err error) {
-	set.Visit(func(f *pflag.Flag) {
-		if err != nil || f.Value.Type() != "string" {
-			return
-		}
-		value := f.Value.String()
-		if option, ok := strings.CutPrefix(value, "--"); value == "" {
-			err = cli.UsageError{Err: fmt.Errorf("--%s is empty; leave it out, or give it a value", f.Name)}
-		} else if ok && option != "" && !(strings.HasPrefix(f.Name, "to-") && strings.HasPrefix(option, "as")) { // see exportTo.settle
-			err = cli.UsageError{Err: fmt.Errorf("--%s takes a value, and %s follows it; write ./%s if a file has that name", f.Name, tensorfs.Printable(value), tensorfs.Printable(value))}
-		}
-	})
-	return err
-}
-
-// unexpanded returns an error if an argument or a flag's value is a path below ~, which the shell has left as it is: the
-// directory of that name would be made, or missed.
-func unexpanded(set *pflag.FlagSet, args []string) (err error) {
-	check := func(flag, value string) {
-		first, _, _ := strings.Cut(value, "/")
-		if err != nil || !homeDir.MatchString(first) {
-			return
-		}
-		if _, serr := os.Lstat(first); serr != nil {
-			err = cli.UsageError{Err: fmt.Errorf("%s%s: the shell replaces ~ by the home directory only at the beginning of a word and outside quotes; write \"$HOME\" instead", flag, cli.PrintableName(value))}
-		}
-	}
-	for _, a := range args {
-		check("", a)
-	}
-	set.Visit(func(f *pflag.Flag) {
-		switch list, ok := f.Value.(pflag.SliceValue); {
-		case ok:
-			for _, value := range list.GetSlice() {
-				check("--"+f.Name+" ", value)
-			}
-		case f.Value.Type() == "string":
-			check("--"+f.Name+" ", f.Value.String())
-		}
-	})
-	return err
-}
-
-// homeDir matches what a shell replaces by a home directory.
-var homeDir = regexp.MustCompile(`^~[a-z_][a-z0-9_-]*$|^~$`)
-
-// tokens is a flag like 8192, 32k or 128K.
-type tokens int
-
-var _ pflag.Value = (*tokens)(nil)
-
-// String returns the number.
-func (t *tokens) String() string { return strconv.Itoa(int(*t)) }
-
-// Type names the value in help texts.
-func (t *tokens) Type() string { return "TOKENS" }
-
-// Set reads a number of tokens such as 8192, 4,096, 32k or 1m, where k is 1024 and m its
-// square; max is 0, the context that the model was trained with.
-func (t *tokens) Set(s string) error {
-	if strings.EqualFold(s, "max") {
-		*t = 0
-		return nil
-	}
-	digits, factor := s, 1
-	if n := len(s); n > 0 {
-		if i := strings.IndexByte("kmKM", s[n-1]); i >= 0 {
-			digits, factor = s[:n-1], 1<<(10*(i%2+1))
-		}
-	}
-	if groups := strings.Split(digits, ","); len(groups) > 1 {
-		if !slices.ContainsFunc(groups[1:], func(g string) bool { return len(g) != 3 }) && len(groups[0]) <= 3 {
-			digits = strings.Join(groups, "")
-		}
-	}
-	n, err := strconv.ParseUint(digits, 10, 31)
-	if err != nil || n > (1<<31-1)/uint64(factor) {
-		return errors.New("want a number of tokens, such as 8192 or 32k; 0 is as many as the model was trained with")
-	}
-	*t = tokens(int(n) * factor)
-	return nil
-}

@@ -72,7 +72,7 @@ var rules = map[string]rule{
 	"internal/testing/testmodel":         {"root", "", "it writes models for the tests of all parsers, so it must not read with one"},
 	"internal/fewfiles":                  {"", "", "it has to be initialised before everything that opens a file"},
 	"internal/sizes":                     {"", "", "it reads what people write, for whatever has a size"},
-	"internal/cli":                       {"root internal/conceal", "", "it prints for all commands, and knows no command and no model"},
+	"internal/cli":                       {"root internal/conceal internal/sizes", "", "it reads and prints for all commands, and knows no command and no model"},
 	"internal/cli/manual":                {"root", "", "it makes pages of any command's help texts and flags"},
 	"internal/deps":                      {"", "", "it looks at all packages from outside"},
 	"views/kernel":                       {"", "", "decoders know bytes alone, so that they can be tested and replaced block by block"},
@@ -123,7 +123,7 @@ var rules = map[string]rule{
 	"fs/nfs":                             {"root fs", "all", "it serves names and Data to clients of NFS and knows nothing of models; where it is mounted is for commands"},
 	"views/tree":                         {"root internal/near internal/parallel internal/convert internal/convert/hf views formats/config formats/architectures formats/names formats/adapter formats/exported", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
 	"internal/verify":                    {"root formats/hub formats/ollama internal/cache internal/cli internal/near internal/parallel internal/source views views/tree", "", "it reads a model that a command has opened, and compares its files with their digests"},
-	"internal/describe":                  {"root formats/adapter formats/gguf formats/hub formats/names internal/cli internal/convert internal/memory internal/verify views/tree", "", "it says of a model and its tensors what commands print; which model, and where it is printed, is the command's business"},
+	"internal/describe":                  {"root formats/adapter formats/gguf formats/hub formats/names internal/cli internal/convert internal/memory internal/report internal/verify views/tree", "", "it says of a model and its tensors what commands print; which model, and where it is printed, is the command's business"},
 	"internal/diff":                      {"root internal/cli internal/compare internal/describe internal/near internal/report internal/verify views views/measure views/tree", "", "it compares two models that a command has opened"},
 	"internal/stat":                      {"root internal/cli internal/convert/hf internal/describe internal/near views views/measure", "", "it measures tensors of a model that a command has opened"},
 	"internal/server":                    {"root internal/cli internal/conceal internal/environ internal/keep internal/memlimit internal/mounts internal/near internal/nfsstate internal/server/loopback internal/source internal/web formats formats/library fs fs/nfs views/tree", "internal/cli", "it serves what a command has opened; which model that is, and how it was asked for, is the command's business"},
@@ -147,8 +147,8 @@ var rules = map[string]rule{
 // its place is the package that does this job.
 var outside = map[string]struct{ in, why string }{
 	"github.com/hanwen/go-fuse/v2":       {"fs", "FUSE is known in fs alone"},
-	"github.com/spf13/cobra":             {"cmd/tensorfs internal/cli/manual", "command lines are for commands"},
-	"github.com/spf13/pflag":             {"cmd/tensorfs internal/cli/manual", "command lines are for commands"},
+	"github.com/spf13/cobra":             {"cmd/tensorfs internal/cli internal/cli/manual", "command lines are for commands"},
+	"github.com/spf13/pflag":             {"cmd/tensorfs internal/cli internal/cli/manual", "command lines are for commands"},
 	"golang.org/x/term":                  {"internal/cli", "what a terminal is, one package knows for all commands"},
 	"golang.org/x/text":                  {"internal/cli", "its package width knows the characters that take two columns"},
 	"github.com/ebitengine/purego":       {"metal scripts/quantisers", "it calls Metal, which the loader alone does, and libggml, which is only measured"},
