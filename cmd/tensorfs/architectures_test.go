@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -80,19 +81,26 @@ func TestReadmeCounts(t *testing.T) {
 	}
 }
 
-// architecturesPage is the table of architectures as in the documentation: a row for all classes of
-// an architecture with the same answers, and classes without any directory grouped by their
-// reasons.
+// family finds the letters with which the name of an architecture begins.
+var family = regexp.MustCompile(`^(its language model's|[a-z]+)`)
+
+// architecturesPage is the table of architectures as in the documentation: a row for the
+// architectures of a family with the same answers, and classes without any directory grouped by
+// their reasons.
 func architecturesPage() string {
 	type group struct {
-		architecture string
-		cells        [4]string
+		family string // how the names of its architectures begin: qwen of qwen2 and qwen3moe
+		cells  [4]string
 	}
-	classes, missing := map[group][]string{}, map[string][]string{}
-	var rows []group
+	type row struct {
+		group
+		architectures, classes []string
+	}
+	rows, missing := map[group]*row{}, map[string][]string{}
 	made, all := map[string]int{}, 0
 	for _, s := range architectures.Support() {
-		g := group{architecture: cmp.Or(s.Architecture, "its language model's")}
+		architecture := cmp.Or(s.Architecture, "its language model's")
+		g := group{family: family.FindString(architecture)}
 		for i, c := range architectures.SupportColumns {
 			g.cells[i] = mark(&s, c)
 			if g.cells[i] == "yes" {
@@ -105,18 +113,26 @@ func architecturesPage() string {
 			missing[why] = append(missing[why], s.Class)
 			continue
 		}
-		if classes[g] == nil {
-			rows = append(rows, g)
+		if rows[g] == nil {
+			rows[g] = &row{group: g}
 		}
-		classes[g] = append(classes[g], "`"+s.Class+"`")
+		if r := rows[g]; !slices.Contains(r.architectures, architecture) {
+			r.architectures = append(r.architectures, architecture)
+		}
+		rows[g].classes = append(rows[g].classes, "`"+s.Class+"`")
 	}
-	slices.SortStableFunc(rows, func(a, b group) int { return strings.Compare(a.architecture, b.architecture) })
+	for _, r := range rows {
+		slices.Sort(r.architectures)
+	}
+	sorted := slices.SortedFunc(maps.Values(rows), func(a, b *row) int {
+		return cmp.Or(strings.Compare(a.architectures[0], b.architectures[0]), slices.Compare(b.cells[:], a.cells[:]))
+	})
 	var b strings.Builder
 	fmt.Fprintf(&b, "Of %d classes, nearly all that llama.cpp's converter takes, `gguf/` is made of %d, `hf/` and `mlx/` of the GGUF files of %d and %d, and\n`gguf/mmproj.gguf` of %d.\n\n",
 		all, made["gguf"], made["hf"], made["mlx"], made["vision"])
-	b.WriteString("| architecture | classes | gguf/ | hf/ of GGUF | mlx/ of GGUF | gguf/mmproj.gguf |\n|---|---|---|---|---|---|\n")
-	for _, g := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", g.architecture, strings.Join(classes[g], " "), strings.Join(g.cells[:], " | "))
+	b.WriteString("| architectures | classes | gguf/ | hf/ of GGUF | mlx/ of GGUF | gguf/mmproj.gguf |\n|---|---|---|---|---|---|\n")
+	for _, r := range sorted {
+		pageRow(&b, strings.Join(r.architectures, ", "), strings.Join(r.classes, " "), strings.Join(r.cells[:], " | "))
 	}
 	b.WriteString("\nNothing is made of these, for the reason before them:\n\n")
 	reasons := slices.Collect(maps.Keys(missing))
@@ -126,8 +142,15 @@ func architecturesPage() string {
 		}
 		return strings.Compare(a, b)
 	})
+	var single []string
 	for _, why := range reasons {
+		if len(missing[why]) == 1 {
+			single = append(single, missing[why][0]+": "+why)
+			continue
+		}
 		fmt.Fprintf(&b, "- %s (%d): %s\n", why, len(missing[why]), strings.Join(missing[why], ", "))
 	}
+	slices.Sort(single)
+	fmt.Fprintf(&b, "- each for a reason of its own (%d): %s\n", len(single), strings.Join(single, "; "))
 	return b.String()
 }

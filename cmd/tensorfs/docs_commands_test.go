@@ -43,13 +43,14 @@ func generated(t *testing.T, page, test, text string) {
 // files.
 func commandsPage(root *cobra.Command) string {
 	var b strings.Builder
+	b.WriteString("## All commands\n\n| command | what it does |\n|---|---|\n")
 	for _, g := range commandGroups {
-		fmt.Fprintf(&b, "## %s\n\n| command | what it does |\n|---|---|\n", strings.TrimSuffix(g.title, ":"))
+		pageRow(&b, "**"+strings.TrimSuffix(g.title, ":")+"**", "")
 		eachOf(root, g.commands, func(c *cobra.Command) {
 			pageRow(&b, code(strings.TrimSuffix(c.CommandPath(), c.Name())+c.Use), escapeMarkdown(c.Short))
 		})
-		b.WriteString("\n")
 	}
+	b.WriteString("\n## Flags of several commands\n\n| flag | what it does | commands |\n|---|---|---|\n")
 	for i, g := range flagGroups {
 		commands := map[string][]string{} // by flag
 		first := map[string]*pflag.Flag{}
@@ -63,8 +64,7 @@ func commandsPage(root *cobra.Command) string {
 				}
 			})
 		})
-		fmt.Fprintf(&b, "## Flags: %s\n\n", strings.ToLower(g.title[:1])+g.title[1:])
-		b.WriteString("| flag | what it does | commands |\n|---|---|---|\n")
+		pageRow(&b, "**"+g.title+"**", "", "")
 		last := ""
 		for name := range strings.FieldsSeq(g.names) {
 			if f := first[name]; f != nil {
@@ -78,9 +78,8 @@ func commandsPage(root *cobra.Command) string {
 				last = of
 			}
 		}
-		b.WriteString("\n")
 	}
-	b.WriteString("## Flags of single commands\n\n| command | flag | what it does |\n|---|---|---|\n")
+	b.WriteString("\n## Flags of single commands\n\n| command | flag | what it does |\n|---|---|---|\n")
 	eachCommand(root, func(c *cobra.Command) {
 		name := strings.TrimPrefix(c.CommandPath(), "tensorfs ")
 		eachFlag(c, func(f *pflag.Flag) {
