@@ -146,7 +146,7 @@ func (d *Dir) MakeSub(name string, perm fs.FileMode) (*Dir, error) {
 	if err := check(name); err != nil {
 		return nil, d.failed("mkdir", name, err)
 	}
-	const tries = 100 // others may remove the directory as often as it is made
+	const tries = 10_000 // others may remove the directory as often as it is made; a busy machine has seen 100 in a row
 	for i := 1; ; i++ {
 		made := unix.Mkdirat(int(d.f.Fd()), name, uint32(perm))
 		if made != nil && !errors.Is(made, fs.ErrExist) {
