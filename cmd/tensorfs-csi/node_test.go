@@ -364,9 +364,9 @@ func TestStats(t *testing.T) {
 	}
 	key := r.keys()[0]
 	must(t, unix.Kill(r.server(key), unix.SIGSTOP))
-	if c := stats().VolumeCondition; c.Message != "the server does not answer" {
-		t.Error(c)
-	}
+	eventually(t, "a stopped server does not answer", func() bool { // its threads stop one after the other
+		return stats().VolumeCondition.Message == "the server does not answer"
+	})
 	r.mustUnpublish("a")
 	r.mustBeClean()
 }
