@@ -39,12 +39,12 @@ func openAt(dir int, path string, resolve uint64) (fd int, err error) {
 	}
 }
 
-// name is a path of an open file that no link leads away from.
-func name(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
+// pathOfHandle is a path of an open file that no link leads away from.
+func pathOfHandle(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
 // placeOf returns the path at which the kernel has an open file now.
 func placeOf(fd int) (string, error) {
-	path, err := os.Readlink(name(fd))
+	path, err := os.Readlink(pathOfHandle(fd))
 	if err == nil && !filepath.IsAbs(path) {
 		err = fmt.Errorf("%s: it is in no directory", path)
 	}

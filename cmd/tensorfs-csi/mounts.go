@@ -129,7 +129,7 @@ func bind(mountpoint, path, target string) error {
 		return err
 	}
 	defer unix.Close(at)
-	return pathError("mount --bind", target, unix.Mount(name(source), name(at), "", unix.MS_BIND, ""))
+	return pathError("mount --bind", target, unix.Mount(pathOfHandle(source), pathOfHandle(at), "", unix.MS_BIND, ""))
 }
 
 // protect makes a bound mount safe. The mount that it is of is so already.
@@ -139,7 +139,7 @@ func protect(target string) error {
 		return err
 	}
 	defer unix.Close(at)
-	return pathError("mount -o remount,bind,ro", target, unix.Mount("", name(at), "", unix.MS_REMOUNT|unix.MS_BIND|protected, ""))
+	return pathError("mount -o remount,bind,ro", target, unix.Mount("", pathOfHandle(at), "", unix.MS_REMOUNT|unix.MS_BIND|protected, ""))
 }
 
 // answerTime is how long a mount may take to answer.

@@ -60,7 +60,7 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 	all := []any{}
 	failed := false
 	for i, name := range args {
-		info, err := o.one(cmd.OutOrStdout(), name, i > 0 && !o.json, len(args) > 1)
+		info, err := o.printOne(cmd.OutOrStdout(), name, i > 0 && !o.json, len(args) > 1)
 		switch {
 		case err != nil && len(args) == 1:
 			return err
@@ -89,8 +89,8 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 // maxModels is how many models a command takes at a time.
 const maxModels = 10_000
 
-// one describes a model: on a screen, below others after an empty line, or as the JSON that it returns.
-func (o *infoOptions) one(stdout io.Writer, name string, below, several bool) (what any, err error) {
+// printOne describes a model: on a screen, below others after an empty line, or as the JSON that it returns.
+func (o *infoOptions) printOne(stdout io.Writer, name string, below, several bool) (what any, err error) {
 	defer rescue.To(&err, cli.PrintableName(name))
 	t, err := o.open(name)
 	if err != nil {

@@ -133,11 +133,11 @@ func (s *stock) layOut() tensorfs.Dir {
 		case s.form == "hf":
 			entries = append(entries, tensorfs.Entry{Name: m.At, Lazy: s.lazy(m, "", func(t *tree.Tree) (tensorfs.Dir, error) { return wholeDir(t, "hf") })})
 		default:
-			file := s.lazy(m, m.At, func(t *tree.Tree) (tensorfs.Dir, error) { return one(m.At, t, languageOf) })
+			file := s.lazy(m, m.At, func(t *tree.Tree) (tensorfs.Dir, error) { return directoryOfFile(m.At, t, languageOf) })
 			file.File, file.Bytes = true, s.sizeOf(m.Model)
 			entries = append(entries, tensorfs.Entry{Name: m.At, Lazy: file})
 			if m.Tower != "" {
-				file := s.lazy(m, m.Tower, func(t *tree.Tree) (tensorfs.Dir, error) { return one(m.Tower, t, s.flags.towerOf) })
+				file := s.lazy(m, m.Tower, func(t *tree.Tree) (tensorfs.Dir, error) { return directoryOfFile(m.Tower, t, s.flags.towerOf) })
 				file.File = true
 				entries = append(entries, tensorfs.Entry{Name: m.Tower, Lazy: file})
 			}
@@ -220,8 +220,8 @@ func (s *stock) describe() tensorfs.Data {
 	return tensorfs.Bytes(append(text, '\n'))
 }
 
-// one is the directory of a single file.
-func one(at string, t *tree.Tree, find func(*tree.Tree) (tensorfs.Data, error)) (tensorfs.Dir, error) {
+// directoryOfFile returns the directory of a single file.
+func directoryOfFile(at string, t *tree.Tree, find func(*tree.Tree) (tensorfs.Data, error)) (tensorfs.Dir, error) {
 	d, err := find(t)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func (o *statOptions) run(cmd *cobra.Command, args []string) error {
 		return cli.UsageError{Err: err}
 	}
 	if len(models) == 1 {
-		list, err := o.one(cmd, models[0], want, nil)
+		list, err := o.measureOne(cmd, models[0], want, nil)
 		if err == nil && o.json {
 			err = cli.PrintJSON(cmd.OutOrStdout(), list)
 		}
@@ -46,7 +46,7 @@ func (o *statOptions) run(cmd *cobra.Command, args []string) error {
 	failed := false
 	all := []statModel{}
 	for i, model := range models {
-		list, err := o.one(cmd, model, want, func() { // as head and tail print several files
+		list, err := o.measureOne(cmd, model, want, func() { // as head and tail print several files
 			if i > 0 {
 				fmt.Fprintln(cmd.OutOrStdout())
 			}
@@ -106,8 +106,8 @@ func (o *statOptions) split(args []string) (models []string, want string, err er
 	return models, want, nil
 }
 
-// one describes the tensors of a model. head runs before anything is printed; may be nil.
-func (o *statOptions) one(cmd *cobra.Command, model, want string, head func()) ([]stat.RowJSON, error) {
+// measureOne describes the tensors of a model. head runs before anything is printed; may be nil.
+func (o *statOptions) measureOne(cmd *cobra.Command, model, want string, head func()) ([]stat.RowJSON, error) {
 	t, err := o.open(model)
 	if err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted after %d of %s", i, cli.Plural(len(list), "model"))
 		}
-		r, err := o.oneOf(ctx, cmd, target)
+		r, err := o.verifyOne(ctx, cmd, target)
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("interrupted after %d of %s; %w", i, cli.Plural(len(list), "model"), err)
 		}
@@ -129,8 +129,8 @@ func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []
 	return nil
 }
 
-// oneOf verifies one of several models and returns what was found.
-func (o *verifyOptions) oneOf(ctx context.Context, cmd *cobra.Command, target verifyTarget) (r *verify.Reporter, err error) {
+// verifyOne verifies one of several models and returns what was found.
+func (o *verifyOptions) verifyOne(ctx context.Context, cmd *cobra.Command, target verifyTarget) (r *verify.Reporter, err error) {
 	defer rescue.To(&err, cli.PrintableName(target.name))
 	var t *tree.Tree
 	var notes []string

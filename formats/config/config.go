@@ -73,7 +73,7 @@ func FromHF(get Lookup, shapes Shapes, layers int) []tensorfs.Field {
 	m.prepare()
 	if m.block = id.block(m.arch); m.block != nil {
 		for _, o := range m.block.Only {
-			if n, ok := one(o.Values).(float64); ok && n <= 0 {
+			if n, ok := onlyValue(o.Values).(float64); ok && n <= 0 {
 				m.void = append(m.void, o.Field)
 			}
 		}

@@ -168,8 +168,8 @@ func (m *model) call(name string, args []*architectures.Expr) any {
 	return int64(0)
 }
 
-// one returns the only value of a list, nil if there are several or none.
-func one(list []any) any {
+// onlyValue returns the only value of a list, nil if there are several or none.
+func onlyValue(list []any) any {
 	if len(list) != 1 {
 		return nil
 	}

@@ -268,7 +268,7 @@ func (c *Convert) AsksMLX() bool {
 
 // openImportance opens an importance matrix and the file that it reads.
 func openImportance(path string, links source.Links) (*imatrix.Matrix, io.Closer, error) {
-	fail := func(err error) error { return fmt.Errorf("--imatrix %s: %w", shown(path), err) }
+	fail := func(err error) error { return fmt.Errorf("--imatrix %s: %w", printableName(path), err) }
 	f, err := source.OpenNamed(path, links)
 	if err != nil {
 		return nil, nil, fail(err)
@@ -323,5 +323,5 @@ func readNamed(path string, links source.Links, most int64) ([]byte, error) {
 	return b, tensorfs.ReadFull(f, b, 0)
 }
 
-// shown is the name of a model or a file for messages.
-func shown(name string) string { return tensorfs.Printable(conceal.Name(name)) }
+// printableName returns the name of a model or a file for messages.
+func printableName(name string) string { return tensorfs.Printable(conceal.Name(name)) }

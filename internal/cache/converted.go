@@ -270,7 +270,7 @@ func (c *Converted) limit(have int64) (int64, error) {
 // usual: a quarter of what is free and what they take.
 func (c *Converted) Room(n, limit int64) (int64, error) {
 	list := c.items()
-	have := taken(list)
+	have := diskBytes(list)
 	if limit == 0 {
 		var err error
 		if limit, err = c.limit(have); err != nil {
@@ -287,7 +287,7 @@ func (c *Converted) sweep(list []item, o PruneOptions) (Swept, error) {
 		r, err := readRecord(dir)
 		return r.Source, err
 	}
-	return sweepItems(list, taken(list), o, sourceOf, c.remove)
+	return sweepItems(list, diskBytes(list), o, sourceOf, c.remove)
 }
 
 // Prune removes converted models that no process has open.
@@ -297,7 +297,7 @@ func (c *Converted) Prune(o PruneOptions) (Swept, error) {
 	}
 	list := c.items()
 	if o.Size < 0 {
-		limit, err := c.limit(taken(list))
+		limit, err := c.limit(diskBytes(list))
 		if err != nil {
 			return Swept{}, err
 		}

@@ -91,6 +91,6 @@ func (s *Store) pinFiles() (list []item) {
 // left, and returns how many bytes it freed. A file that cannot be removed stays.
 func (s *Store) removePins(limit int64) (freed int64) {
 	list := s.pinFiles()
-	swept, _ := sweepItems(list, taken(list), PruneOptions{Size: limit}, nil, func(path string) (bool, error) { return os.Remove(path) == nil, nil })
+	swept, _ := sweepItems(list, diskBytes(list), PruneOptions{Size: limit}, nil, func(path string) (bool, error) { return os.Remove(path) == nil, nil })
 	return swept.Bytes
 }

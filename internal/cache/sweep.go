@@ -27,8 +27,8 @@ type item struct {
 	lastUse time.Time
 }
 
-// taken is how many bytes items take on the disk together.
-func taken(list []item) (bytes int64) {
+// diskBytes returns how many bytes items take on the disk together.
+func diskBytes(list []item) (bytes int64) {
 	for _, it := range list {
 		bytes += it.bytes
 	}
@@ -65,7 +65,7 @@ func (s *Store) items() []item {
 func (s *Store) used(list []item) int64 {
 	n := int64(0)
 	walkFiles(s.path(tmpDir), func(_ string, st *unix.Stat_t) { n += st.Blocks * 512 })
-	return n + taken(s.pinFiles()) + taken(list)
+	return n + diskBytes(s.pinFiles()) + diskBytes(list)
 }
 
 // Swept counts what a sweep removed.

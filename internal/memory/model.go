@@ -122,14 +122,14 @@ func (m *model) said(name string) (n int64, ok bool) {
 		return n, true
 	default:
 		if n, ok = integer(v); !ok {
-			m.fail(key, "is %s, which llama.cpp does not take as a count", shown(v))
+			m.fail(key, "is %s, which llama.cpp does not take as a count", formatValue(v))
 		}
 		return n, ok
 	}
 }
 
-// shown is a value in a message.
-func shown(v any) string {
+// formatValue formats a value for a message.
+func formatValue(v any) string {
 	if s, ok := v.(string); ok {
 		return tensorfs.Quote(s)
 	}
@@ -155,7 +155,7 @@ func (m *model) list(key string, a tensorfs.Array) []int64 {
 	for v := range a.Values() {
 		n, ok := integer(v)
 		if !ok {
-			m.fail(key, "has the value %s, which llama.cpp does not take as a count", shown(v))
+			m.fail(key, "has the value %s, which llama.cpp does not take as a count", formatValue(v))
 		}
 		all = append(all, n)
 	}

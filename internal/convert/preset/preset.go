@@ -306,16 +306,16 @@ var smaller = map[tensorfs.DType]tensorfs.DType{
 	tensorfs.Q4_K: tensorfs.Q5_0, tensorfs.Q5_K: tensorfs.Q5_1, tensorfs.Q6_K: tensorfs.Q8_0,
 }
 
-func fits(to tensorfs.DType, shape []int64) bool {
+func fitsBlocks(to tensorfs.DType, shape []int64) bool {
 	perBlock, _ := to.Block()
 	return shape[len(shape)-1]%perBlock == 0
 }
 
 func fitting(to tensorfs.DType, shape []int64) tensorfs.DType {
-	if fits(to, shape) {
+	if fitsBlocks(to, shape) {
 		return to
 	}
-	if to = smaller[to]; to != tensorfs.Unknown && fits(to, shape) {
+	if to = smaller[to]; to != tensorfs.Unknown && fitsBlocks(to, shape) {
 		return to
 	}
 	return tensorfs.F16
@@ -332,7 +332,7 @@ func (c *choice) byRole(t Tensor) tensorfs.DType {
 	falcon := c.m.Architecture == "falcon"
 	switch role := roleOf(t.Name); {
 	case role == output || role == embedding && c.tied:
-		if c.Name == "MXFP4_MOE" || falcon || !fits(c.Type, t.Shape) || c.Type == tensorfs.Q8_0 {
+		if c.Name == "MXFP4_MOE" || falcon || !fitsBlocks(c.Type, t.Shape) || c.Type == tensorfs.Q8_0 {
 			return tensorfs.Q8_0
 		}
 		return tensorfs.Q6_K

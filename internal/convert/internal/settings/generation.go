@@ -46,7 +46,7 @@ func (s *Model) samplingKeys() []tensorfs.Meta {
 		if n, ok := generation.Integer(row.field); row.whole && ok && n == int64(int32(n)) {
 			meta = append(meta, tensorfs.Meta{Key: key, Value: int32(n)})
 		} else if x, ok := generation.Number(row.field); !row.whole && ok {
-			if v, _, ok := fits(architectures.Real, x); ok {
+			if v, _, ok := toKind(architectures.Real, x); ok {
 				meta = append(meta, tensorfs.Meta{Key: key, Value: v})
 			}
 		} else if v := generation.Value(row.field); v != nil {

@@ -159,7 +159,7 @@ func (s *Model) make(item *architectures.Setting) any {
 		v = int64(x) // 8.0
 	}
 	said := item.Always && item.Value.Literal != nil // by the description: 0 for what a model does not have
-	written, n, ok := fits(fact.Kind, v)
+	written, n, ok := toKind(fact.Kind, v)
 	switch {
 	case !ok:
 		s.refuse("%s would be %v, which does not fit GGUF's key %s", from, v, s.fullKey(fact))
@@ -188,9 +188,9 @@ func (s *Model) classDefault(field string) any {
 	return nil
 }
 
-// fits returns a value as a file has it, and what a whole number it is, the largest of
-// several; false where the file cannot have it.
-func fits(kind architectures.Kind, v any) (written any, n int64, ok bool) {
+// toKind converts a value to the form that a file contains. n is the whole number, the largest of
+// several values; ok is false if the file cannot contain it.
+func toKind(kind architectures.Kind, v any) (written any, n int64, ok bool) {
 	switch v := v.(type) {
 	case int64:
 		return uint32(v), v, kind != architectures.Real && kind != architectures.Bound && kind != architectures.Text && kind != architectures.Flag && v >= 0 && v <= math.MaxUint32
@@ -213,7 +213,7 @@ func fitLists(kind architectures.Kind, list []any) (written any, n int64, ok boo
 	var flags []bool
 	var texts []string
 	for _, v := range list {
-		one, size, ok := fits(kind, v)
+		one, size, ok := toKind(kind, v)
 		if n = max(n, size); !ok {
 			return nil, n, false
 		}
