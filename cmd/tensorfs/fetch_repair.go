@@ -82,7 +82,7 @@ func (o *fetchOptions) repairDirectory(cmd *cobra.Command, model, dir string) er
 // repairLibrary repairs all models of a store, and goes on after one that cannot be.
 func (o *fetchOptions) repairLibrary(cmd *cobra.Command, store string) error {
 	if store != hub.Prefix && store != "ollama:" {
-		return cli.UsageError{Err: fmt.Errorf("%s has no origin of its files; --repair is for hf: and ollama:", store)}
+		return cli.UsageError{Err: fmt.Errorf("%s does not record where its files came from; --repair takes hf: or ollama: instead", store)}
 	}
 	o.remote.download = !o.remote.offline
 	l, err := library.Open(store, library.Options{Skip: isOurs})

@@ -226,5 +226,5 @@ func TestFetchRepairLibrary(t *testing.T) {
 	if code != 1 || len(all) != 3 || all[0].Model != "hf:acme/broken" || all[1].Error == "" {
 		t.Errorf("%d, %+v", code, all)
 	}
-	failsWith(t, 2, []string{"fetch", "--repair", "lmstudio:"}, "--repair is for hf: and ollama:")
+	failsWith(t, 2, []string{"fetch", "--repair", "lmstudio:"}, "--repair takes hf: or ollama: instead")
 }

@@ -80,6 +80,7 @@ type bySystemdAlike struct {
 	mu     sync.Mutex
 	names  []string
 	files  []*os.File
+	passed []*os.File // copies for the newest server
 }
 
 func startSystemdAlike(t *testing.T) *bySystemdAlike {
@@ -91,7 +92,7 @@ func startSystemdAlike(t *testing.T) *bySystemdAlike {
 		c.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for _, f := range s.files {
+		for _, f := range append(s.files, s.passed...) {
 			f.Close()
 		}
 	})
@@ -144,7 +145,16 @@ func (s *bySystemdAlike) server(t *testing.T, words ...string) *exec.Cmd {
 	c.Args = append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, c.Args[0], "mount", "-f", "--takeover", "systemd"}, words...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.ExtraFiles = slices.Clone(s.files)
+	for _, f := range s.passed { // to the server before
+		f.Close()
+	}
+	s.passed = nil
+	for _, f := range s.files { // copies: a message may close these while the server starts
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		must(t, err)
+		s.passed = append(s.passed, os.NewFile(uintptr(fd), f.Name()))
+	}
+	c.ExtraFiles = slices.Clone(s.passed)
 	c.Env = append(c.Env, "NOTIFY_SOCKET="+s.socket, fmt.Sprintf("LISTEN_FDS=%d", len(s.files)), "LISTEN_FDNAMES="+strings.Join(s.names, ":"))
 	return c
 }
