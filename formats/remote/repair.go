@@ -41,10 +41,7 @@ func (c *Client) Repair(ctx context.Context, name string) (r Repaired, err error
 	case !strings.HasPrefix(name, hub.Prefix):
 		return r, nil
 	}
-	if c.opts.Offline != "" {
-		return r, fmt.Errorf("%s: what is broken is fetched again, and %s forbids it", conceal.Name(name), c.opts.Offline)
-	}
-	if err := c.begin(); err != nil {
+	if err := c.beginRepair(name); err != nil {
 		return r, err
 	}
 	defer c.end()
@@ -52,13 +49,22 @@ func (c *Client) Repair(ctx context.Context, name string) (r Repaired, err error
 	return Repaired(done), err
 }
 
+// beginRepair is begin for a repair, which fetches and so is refused offline.
+func (c *Client) beginRepair(name string) error {
+	if c.opts.Offline != "" {
+		return fmt.Errorf("%s: what is broken is fetched again, and %s forbids it", conceal.Name(name), c.opts.Offline)
+	}
+	return c.begin()
+}
+
 // RepairDirectory is [Client.Repair] of a directory to which "hf download --local-dir" brought a repository, hf:ORG/NAME: the
 // name of the repository is not noted there. Files that were written to since, or that the download has no record of, are
 // left as they are.
 func (c *Client) RepairDirectory(ctx context.Context, name, dir string) (r Repaired, err error) {
-	if c.opts.Offline != "" {
-		return r, fmt.Errorf("%s: what is broken is fetched again, and %s forbids it", conceal.Name(name), c.opts.Offline)
+	if err := c.beginRepair(name); err != nil {
+		return r, err
 	}
+	defer c.end()
 	n, err := hub.ParseName(strings.TrimPrefix(name, hub.Prefix))
 	if err != nil {
 		return r, err
@@ -67,10 +73,6 @@ func (c *Client) RepairDirectory(ctx context.Context, name, dir string) (r Repai
 	if err != nil {
 		return r, err
 	}
-	if err := c.begin(); err != nil {
-		return r, err
-	}
-	defer c.end()
 	commits := map[string]bool{}
 	for _, record := range recorded {
 		commits[record.Commit] = true
