@@ -151,6 +151,6 @@ func architecturesPage() string {
 		fmt.Fprintf(&b, "- %s (%d): %s\n", why, len(missing[why]), strings.Join(missing[why], ", "))
 	}
 	slices.Sort(single)
-	fmt.Fprintf(&b, "- each for a reason of its own (%d): %s\n", len(single), strings.Join(single, "; "))
+	fmt.Fprintf(&b, "- other reasons (%d): %s\n", len(single), strings.Join(single, "; "))
 	return b.String()
 }

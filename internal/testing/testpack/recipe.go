@@ -44,7 +44,7 @@ func (m *Maker) Integers(seed uint32) *Integers {
 //	stored BYTES WIDTH                              bytes, the first of each element of WIDTH bytes, then the second ones
 //	normal TYPE COUNT SEED SKIP MEAN SCALE          numbers of NumPy
 //	integer TYPE COUNT SEED SKIP LEVELS FIRST STEP  numbers of PyTorch
-//	copy FILE OFFSET BYTES TYPE                     bytes of another file, widened to F32 if it says of which type
+//	copy FILE OFFSET BYTES TYPE                     bytes of another file, widened from TYPE to F32 if a type is given
 func (m *Maker) Make(recipe []byte) ([]byte, error) {
 	lines, stored, ok := bytes.Cut(recipe, []byte("\n\n"))
 	if !ok {
