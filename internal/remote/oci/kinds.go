@@ -109,6 +109,14 @@ func (m *manifest) archive(i int, packing string) (file, error) {
 	return file{Digest: l.Digest, Size: l.Size, Layer: i + 1, Packing: packing, Content: l.content}, nil
 }
 
+// file returns the file that a layer is, by the name that the manifest gives it, "" if it is named later.
+func (l *layer) file(name string) (file, error) {
+	if problem := remote.CheckName(name); problem != "" && name != "" {
+		return file{}, fmt.Errorf("%s %s", tensorfs.Quote(name), problem)
+	}
+	return file{Name: name, Digest: l.Digest, Size: l.Size}, nil
+}
+
 // files returns which files an artifact has, and its archives, in the order of its
 // layers.
 func (m *manifest) files() ([]file, error) {
@@ -145,7 +153,11 @@ func (m *manifest) files() ([]file, error) {
 		default:
 			return nil, fmt.Errorf("its layer %d (%s) has no name", i+1, tensorfs.Printable(l.MediaType))
 		}
-		list = append(list, file{Name: l.path, Digest: l.Digest, Size: l.Size})
+		x, err := l.file(l.path)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, x)
 	}
 	for k, at := range numbered {
 		for i, x := range at {
@@ -205,7 +217,11 @@ func (m *manifest) plain() (list []file, err error) {
 			list = append(list, x)
 		case l.title == "" || strings.Contains(l.MediaType, "gzip") || strings.Contains(l.MediaType, "zstd"):
 		default:
-			list = append(list, file{Name: l.title, Digest: l.Digest, Size: l.Size})
+			x, err := l.file(l.title)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, x)
 		}
 	}
 	if len(list) == 0 && images[m.kind] {

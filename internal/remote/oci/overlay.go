@@ -8,19 +8,15 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
 // flatten returns the files of an artifact: links are replaced by the files that they lead
-// to, and a container's layers are merged into what they leave of its folder models.
+// to, and a container's layers are merged into what they leave of its folder models. The
+// readers of manifests and archives checked the names, since the work is done for each part of
+// a name.
 func flatten(list []file, image bool) ([]file, error) {
 	if image {
 		return models(list)
-	}
-	for _, f := range list {
-		if problem := remote.CheckName(f.Name); problem != "" { // what follows is done for each part of a name
-			return nil, fmt.Errorf("%s %s", tensorfs.Quote(f.Name), problem)
-		}
 	}
 	var files []file
 	byName := map[string]file{}

@@ -1,21 +1,52 @@
 package oci
 
 import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 )
 
-// A name of two million folders is refused before anything is done for each of them, which takes
-// time by the square of their number: this test does not end without the check.
-func TestDeepNames(t *testing.T) {
-	deep := strings.Repeat("a/", 2_000_000)
-	for _, list := range [][]file{
-		{{Name: deep + "m.gguf"}},
-		{{Name: "m.gguf"}, {Name: deep + "README.md", Beside: true}},
-		{{Name: "m.gguf"}, {Name: deep + "x", Kind: symlink, Link: "m.gguf"}},
+// A name that no file of a model can have is refused where it is read, in a manifest or in an
+// archive. What follows is done for each part of a name: for 100,000 folders that takes minutes.
+func TestHostileNames(t *testing.T) {
+	const layers = `{"config":{"mediaType":%q},"layers":[{"mediaType":%q,"digest":"sha256:%064d","size":1,"annotations":{%q:%q}}]}`
+	deep := strings.Repeat("a/", 100_000) + "m.gguf"
+	for name, want := range map[string]string{
+		deep:             "is longer than 4096 bytes",
+		"../m.gguf":      `"../m.gguf" is not the name of a file in a model`,
+		"/etc/m.gguf":    `"/etc/m.gguf" is not the name of a file in a model`,
+		"a//m.gguf":      `"a//m.gguf" is not the name of a file in a model`,
+		`a\m.gguf`:       `"a\\m.gguf" is not the name of a file in a model`,
+		"a\x00m":         `"a\x00m" is not the name of a file in a model`,
+		nested(65):       "has more than 64 parts",
+		".":              `"." is not the name of a file in a model`,
+		"m.gguf/../../x": `"m.gguf/../../x" is not the name of a file in a model`,
 	} {
-		if _, err := flatten(list, false); err == nil || !strings.Contains(err.Error(), "is longer than 4096 bytes") {
-			t.Errorf("flatten: %v, want an error about the length", err)
+		for _, text := range []string{
+			fmt.Sprintf(layers, modelPack, "application/vnd.cncf.model.weight.v1.raw", 0, pathKey, name),
+			fmt.Sprintf(layers, modelPack, "application/vnd.cncf.model.doc.v1.raw", 0, pathKey, name),
+			fmt.Sprintf(layers, "application/vnd.oci.empty.v1+json", "application/octet-stream", 0, titleKey, name),
+		} {
+			m, err := readManifest([]byte(strings.ReplaceAll(text, `\x00`, `\u0000`)))
+			if err == nil {
+				_, err = m.files()
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("a manifest: %v, want %s", err, want)
+			}
+		}
+		if len(name) > 1<<20 || strings.Contains(name, "\x00") {
+			continue // package tar neither reads nor writes such a name
+		}
+		b := archive(t, tar.FormatPAX, map[string][]byte{name: nil}, "")
+		err := inPlace(bytes.NewReader(b), int64(len(b)), false).walk(func(member, io.Reader) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("an archive: %v, want %s", err, want)
 		}
 	}
 }
+
+func nested(n int) string { return strings.Repeat("a/", n-1) + "m.gguf" }
