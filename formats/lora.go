@@ -33,11 +33,17 @@ func OpenAdapter(named string, exists func(path string) bool, open func(name str
 		if err == nil && IsName(name) {
 			dir = m.Path
 		}
-		if !IsName(dir) && exists(path.Join(dir, adapter.ConfigName)) && exists(path.Join(dir, adapter.WeightsName)) {
-			if err == nil {
-				m.Close()
+		if !IsName(dir) && exists(path.Join(dir, adapter.ConfigName)) {
+			for _, weights := range []string{adapter.WeightsName, adapter.MLXWeightsName} {
+				if !exists(path.Join(dir, weights)) {
+					continue
+				}
+				if err == nil {
+					m.Close()
+				}
+				m, err = open(path.Join(dir, weights))
+				break
 			}
-			m, err = open(path.Join(dir, adapter.WeightsName))
 		}
 	}
 	if err != nil {

@@ -41,6 +41,22 @@ func TestAdapterBeside(t *testing.T) {
 		}
 		m.Close()
 	}
+	mlx := copied("mlx", "base", "../mlx/lora/adapter")
+	step := filepath.Join(mlx, "0000100_adapters.safetensors")
+	if err := os.Link(filepath.Join(mlx, adapter.MLXWeightsName), step); err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{mlx, step + ":0.5", golden + "../mlx/dora/adapter"} {
+		m, by, err := Options{}.OpenAdapter(named)
+		if err != nil {
+			t.Errorf("%s: %v", named, err)
+			continue
+		}
+		if a, err := adapter.Of(m); err != nil || !a.MLX || (by.Scale == 0.5) != strings.HasSuffix(named, ":0.5") {
+			t.Errorf("%s: %+v, %v", named, a, err)
+		}
+		m.Close()
+	}
 	for path, want := range map[string]bool{both: true, filepath.Join(both, "model.safetensors"): true, copied("alone", "base"): false} {
 		m, err := Open(path)
 		if err != nil {

@@ -205,17 +205,36 @@ func TestLoRAExport(t *testing.T) {
 	}
 }
 
+// An adapter of mlx-lm gives a model's directory and its GGUF file the same numbers, and info describes it.
+func TestLoRAMLX(t *testing.T) {
+	const base, adapter = loraCase + "base", testdata + "lora/mlx/lora/adapter"
+	gguf, merged := fileIn(t, "base.gguf", base, "gguf/model.gguf"), fileIn(t, "merged.gguf", base, "gguf/model.gguf", "--lora", adapter)
+	for _, tensor := range []string{"layers.1.attention.q.weight", "layers.1.ffn.down.weight", "token_embedding.weight", "output.weight"} {
+		want := succeeds(t, "cat", merged, "bf16/"+tensor)
+		if got := succeeds(t, "cat", gguf, "bf16/"+tensor, "--lora", adapter); got != want {
+			t.Errorf("%s of the GGUF file has other numbers", tensor)
+		}
+		if want == succeeds(t, "cat", gguf, "bf16/"+tensor) {
+			t.Errorf("%s is not changed", tensor)
+		}
+	}
+	text := succeeds(t, "info", adapter)
+	if !strings.Contains(text, "lora of rank 4, alpha 10") || !strings.Contains(text, "self_attn.q_proj, mlp.down_proj, model.embed_tokens, lm_head") {
+		t.Error(text)
+	}
+}
+
 // What is no adapter, or cannot be read as one, is one clear line.
 func TestLoRARefusals(t *testing.T) {
 	base := loraCase + "base"
 	mlx, pickle := t.TempDir(), t.TempDir()
-	for path, text := range map[string]string{mlx + "/adapter_config.json": `{"fine_tune_type":"lora"}`, mlx + "/adapters.safetensors": "x", pickle + "/adapter_config.json": "{}", pickle + "/adapter_model.bin": "PK"} {
+	for path, text := range map[string]string{mlx + "/adapter_config.json": `{"A":1}`, mlx + "/adapters.npz": "PK", pickle + "/adapter_config.json": "{}", pickle + "/adapter_model.bin": "PK"} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for _, c := range []struct{ adapter, want string }{
 		{base, "no adapter"},
 		{loraCase + "none", "no such file"},
-		{mlx, "it is an adapter of mlx-lm"},
+		{mlx, "adapters.npz"},
 		{pickle, "adapter_model.bin is a pickle; save it as safetensors"},
 		{loraCase + "adapter0:1e999", "no such file"},
 		{"", "name an adapter"},

@@ -2,13 +2,14 @@ package adapter
 
 import (
 	"fmt"
-	"path"
+	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// Format is the format of models that are PEFT adapters.
+// Format is the format of models that are adapters of PEFT or mlx-lm.
 const Format = "adapter"
 
 // ConfigName and WeightsName are PEFT's files.
@@ -17,19 +18,13 @@ const (
 	WeightsName = "adapter_model.safetensors"
 )
 
-// OfMLX is mlx-lm's file of an adapter, which is refused.
-const (
-	OfMLX        = "adapters.safetensors"
-	OfMLXProblem = "it is an adapter of mlx-lm, and these are not read"
-	OfMLXAdvice  = "fuse it with mlx_lm.fuse, and name the result"
-)
-
 // Adapter is what an adapter adds to a model.
 type Adapter struct {
 	Path         string // for messages
 	Layout       string // "hf" or "gguf": whose names its modules have, and in whose order their rows are
 	Architecture string // of GGUF adapters
 	Modules      []Module
+	MLX          bool // modules are mlx-lm's, whose weights may have another form than Hugging Face's
 
 	About
 }
@@ -40,7 +35,7 @@ type About struct {
 	Alpha   float64  // of most modules
 	Base    string   // the model that it was made for, "" where it does not say
 	Targets []string // ends of names of modules, or tensors of a GGUF adapter
-	Kind    string   // "lora", "rslora" or "dora"
+	Kind    string   // "lora", "rslora", "dora" or, if it has whole weights, "full"
 }
 
 // Module is what an adapter has for one module of a base.
@@ -64,6 +59,8 @@ type Module struct {
 	Tokens    *tensorfs.Tensor // rows that take the place of the base's; nil without them
 	Indices   []int64          // of Tokens, each once
 
+	Transposed  bool // A is [in, r] and B [r, out]
+	RowLengths  bool // Magnitude is the length of rows also of an embedding, where PEFT has columns
 	Embedding   bool // A and B belong to an embedding
 	FanInFanOut bool // the base has the weight as [in, out]
 	Rank        int64
@@ -73,19 +70,35 @@ type Module struct {
 // Of returns what an opened adapter adds. The tensors are the model's.
 func Of(m *tensorfs.Model) (*Adapter, error) {
 	switch {
+	case m.Format == Format && slices.ContainsFunc(m.Sources, func(s tensorfs.Source) bool { return isMLXWeights(s.Name) }):
+		return ofMLX(m)
 	case m.Format == Format:
 		return ofPEFT(m)
 	case m.Format == "gguf" && m.Meta("general.type") == "adapter":
 		return ofGGUF(m)
-	case path.Base(m.Path) == OfMLX:
-		return nil, tensorfs.Unsupported(m.Path, OfMLXProblem, OfMLXAdvice)
 	}
-	return nil, tensorfs.Unsupported(m.Path, "it is a model, and no adapter", "name a directory with "+ConfigName+" and "+WeightsName+", or a GGUF file of general.type adapter")
+	return nil, tensorfs.Unsupported(m.Path, "it is a model, and no adapter", "name a directory with "+ConfigName+" and "+WeightsName+" or "+MLXWeightsName+", or a GGUF file of general.type adapter")
 }
 
 // Is reports whether a model is an adapter.
 func Is(m *tensorfs.Model) bool {
 	return m.Format == Format || m.Format == "gguf" && m.Meta("general.type") == "adapter"
+}
+
+// maxConfig bounds adapter_config.json.
+const maxConfig = 4 << 20
+
+func configText(m *tensorfs.Model, where string) ([]byte, error) {
+	d, err := m.File(ConfigName)
+	if err != nil {
+		return nil, err
+	}
+	return source.ReadAll(d, where, maxConfig)
+}
+
+// refusal is an error about a key of adapter_config.json.
+func refusal(where, key, why, advice string) error {
+	return &tensorfs.FormatError{File: where, Offset: -1, Problem: fmt.Sprintf("%q: %s", key, why), Kind: tensorfs.ErrUnsupported, Advice: advice}
 }
 
 // wrong is an error about a tensor of an adapter.

@@ -1,5 +1,5 @@
 // Package adapter reads what a LoRA adapter adds to a model: modules of low rank, as
-// PEFT saves them and as llama.cpp's converter writes them to GGUF files.
+// PEFT and mlx-lm save them and as llama.cpp's converter writes them to GGUF files.
 //
 // [Of] takes an adapter that was opened as a model and groups its tensors by module, with
 // the factor that their product is multiplied by. Mapping a module to a tensor of the base
@@ -12,6 +12,10 @@
 //	         base_model.model.X.lora_magnitude_vector    [out], of DoRA
 //	         base_model.model.X.lora_B.bias              [out]
 //	         base_model.model.X.weight                   in the place of the base's
+//	MLX    adapter_config.json, adapters.safetensors, with the names of mlx-lm's modules
+//	         X.lora_a, X.lora_b                          [in, r], [r, out]; of experts [E, r, in], [E, out, r]
+//	         X.m                                         [out], of DoRA
+//	         X.weight                                    in the place of the base's
 //	GGUF   general.type = adapter, adapter.type = lora, adapter.lora.alpha
 //	         NAME.lora_a, NAME.lora_b                    [r, in], [out, r]; of token_embd [V, r], [H, r]
 //

@@ -10,11 +10,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
-	"github.com/tensorfs/tensorfs/internal/source"
 )
-
-// maxConfig bounds adapter_config.json.
-const maxConfig = 4 << 20
 
 // maxRank bounds the rank of a module.
 const maxRank = 1 << 16
@@ -57,8 +53,7 @@ type config struct {
 
 // refuse is an error about a key.
 func (c *config) refuse(key, why string) error {
-	return &tensorfs.FormatError{File: c.where, Offset: -1, Problem: fmt.Sprintf("%q: %s", key, why), Kind: tensorfs.ErrUnsupported,
-		Advice: "merge the adapter with PEFT, and name the result"}
+	return refusal(c.where, key, why, "merge the adapter with PEFT, and name the result")
 }
 
 // isSet reports whether a value is set.
@@ -81,21 +76,11 @@ func isSet(r jsonobj.Raw) bool {
 }
 
 func readConfig(m *tensorfs.Model) (*config, error) {
-	c := &config{m: m, where: ConfigName}
-	if i := slices.IndexFunc(m.Sources, func(s tensorfs.Source) bool { return s.Name == ConfigName }); i >= 0 {
-		c.where = m.Sources[i].Path
-	}
-	d, err := m.File(ConfigName)
+	object, where, err := readObject(m)
 	if err != nil {
 		return nil, err
 	}
-	text, err := source.ReadAll(d, c.where, maxConfig)
-	if err != nil {
-		return nil, err
-	}
-	if c.Object, err = jsonobj.Parse(text); err != nil {
-		return nil, &tensorfs.FormatError{File: c.where, Offset: -1, Problem: err.Error()}
-	}
+	c := &config{m: m, where: where, Object: object}
 	return c, c.check()
 }
 

@@ -31,14 +31,26 @@ func (d *folder) stem() string {
 			}
 		}
 	}
-	if d.isAdapter() {
-		return strings.TrimSuffix(adapter.WeightsName, suffix)
+	if name := d.adapter(); name != "" {
+		return strings.TrimSuffix(name, suffix)
 	}
 	return stems[0]
 }
 
-// isAdapter reports whether a directory has an adapter of PEFT.
-func (d *folder) isAdapter() bool { return d.has(adapter.ConfigName) && d.has(adapter.WeightsName) }
+// adapter is the file with the weights of the directory's adapter, "" without one.
+func (d *folder) adapter() string {
+	for _, name := range []string{adapter.WeightsName, adapter.MLXWeightsName} {
+		if d.isAdapter(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// isAdapter reports whether a file has the weights of an adapter.
+func (d *folder) isAdapter(name string) bool {
+	return adapter.IsWeights(name) && d.has(adapter.ConfigName) && d.has(name)
+}
 
 // maxFiles bounds the files of a model. The largest have some hundred.
 const maxFiles = 1 << 14
@@ -189,9 +201,6 @@ func missing(names []string, stem string) string {
 
 // noWeights describes what a directory contains instead of weights.
 func noWeights(d *folder, others []string) error {
-	if d.has(adapter.ConfigName) && d.has(adapter.OfMLX) {
-		return tensorfs.Unsupported(d.location(adapter.OfMLX), adapter.OfMLXProblem, adapter.OfMLXAdvice)
-	}
 	e := &tensorfs.FormatError{File: d.location("."), Offset: -1, Kind: tensorfs.ErrUnsupported,
 		Problem: "the directory has no model.safetensors, no model.safetensors.index.json and no model*.safetensors",
 		Advice:  "name a directory with a model in safetensors files"}

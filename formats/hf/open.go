@@ -44,10 +44,10 @@ func OpenFileFS(fsys fs.FS, file string) (*tensorfs.Model, error) {
 	d, err := openFolder(src, dir)
 	defer d.close()
 	b := &builder{model: tensorfs.Model{Format: "safetensors", Path: src.Location(file), Layout: "hf"}, dir: d, set: &fileSet{weights: []string{name}}}
-	if err != nil || !d.has("config.json") && !(name == adapter.WeightsName && d.isAdapter()) {
+	if err != nil || !d.has("config.json") && !d.isAdapter(name) {
 		return b.build()
 	}
-	if name == adapter.WeightsName && d.isAdapter() { // beside a model, too
+	if d.isAdapter(name) { // beside a model, too
 		return openSet(d, b.model.Path, b.set)
 	}
 	if set, err := choose(d); err == nil {
@@ -64,10 +64,12 @@ func OpenFileFS(fsys fs.FS, file string) (*tensorfs.Model, error) {
 func openSet(d *folder, path string, set *fileSet) (*tensorfs.Model, error) {
 	b := &builder{model: tensorfs.Model{Format: "huggingface", Path: path, Layout: "hf"}, dir: d, set: set, isDirectory: true}
 	switch {
-	case set.weights[0] == adapter.WeightsName:
+	case d.isAdapter(set.weights[0]):
 		b.model.Format = adapter.Format
-	case d.isAdapter():
+	case d.adapter() == adapter.WeightsName:
 		b.warn("%s beside the model is an adapter, which is not applied; transformers applies it, and so does --lora", adapter.WeightsName)
+	case d.adapter() != "":
+		b.warn("%s beside the model is an adapter of mlx-lm, which is not applied; --lora applies it", d.adapter())
 	}
 	for _, w := range set.warnings {
 		b.warn("%s", w)

@@ -43,6 +43,7 @@ CHECKS = (  # the program, where it is installed, its checks
     ("bitsandbytes", "packed", "check_packed.py"),
     ("auto-round", "autoround", "check_packed.py"),
     ("peft", "peft", "check_lora.py"),
+    ("mlx-lm", "mlx", "check_lora_mlx.py"),
     ("mergekit", "merge", "check_merge.py"),
 )
 # What is written into the stores of other programs.

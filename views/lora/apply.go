@@ -114,7 +114,13 @@ func (b *builder) use(u Use) error {
 	if a.Architecture != "" && b.m.Architecture != "unknown" && a.Architecture != b.m.Architecture {
 		return tensorfs.Unsupported(a.Path, fmt.Sprintf("it is an adapter for %s, and the model is %s", tensorfs.Quote(a.Architecture), tensorfs.Quote(b.m.Architecture)), "name an adapter for this model")
 	}
+	if err := orient(a); err != nil {
+		return err
+	}
 	x := &applied{builder: b, a: a, by: u.Adapter, names: b.canonical(a)}
+	if err := x.wholeOfMLX(); err != nil {
+		return err
+	}
 	for i := 0; i < len(a.Modules); {
 		n := 1
 		for i+n < len(a.Modules) && a.Modules[i+n].Name == a.Modules[i].Name {

@@ -147,6 +147,7 @@ func (x *applied) product(m *adapter.Module) error {
 		return err
 	}
 	place := &placed{applied: x, pair: p, about: m.A, scale: m.Scale}
+	columns = columns && !m.RowLengths
 	if m.Magnitude != nil {
 		mag := m.Magnitude
 		if !columns {
@@ -197,7 +198,7 @@ func (x *applied) pairOf(m *adapter.Module, b, to *tensorfs.Tensor, canonical st
 	isLinear := shape[0] == b.Shape[0] && shape[1] == a.Shape[1]
 	isTurned := shape[0] == a.Shape[1] && shape[1] == b.Shape[0]
 	switch {
-	case isLinear && isTurned && x.m.Layout == "hf" && x.a.Layout == "hf" && (m.FanInFanOut || x.isTransposed(canonical)), isTurned && !isLinear:
+	case isLinear && isTurned && x.m.Layout == "hf" && x.a.Layout == "hf" && x.m.Format != mlxFormat && (m.FanInFanOut || x.isTransposed(canonical)), isTurned && !isLinear:
 		if b != m.B {
 			return nil, false, x.refuse(m.B, "%s of the base has its rows in another order, and columns in their place", canonical)
 		}
