@@ -15,23 +15,18 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/conceal"
+	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// Attributes are what a volume asks for: volumeAttributes of a pod or a PersistentVolume, parameters of a StorageClass.
-type attributes struct {
-	Model    string `json:"model"`
-	Path     string `json:"path,omitempty"` // "" for the whole tree
-	Views    string `json:"views,omitempty"`
-	GGUFType string `json:"ggufType,omitempty"`
-	Lora     string `json:"lora,omitempty"` // adapters, with commas between
-	Warm     string `json:"warm,omitempty"` // "", warmMount or warmReady
-	Offline  bool   `json:"offline,omitempty"`
-}
+// attributes are what a volume asks for: volumeAttributes of a pod or a PersistentVolume, parameters of a StorageClass. They are
+// checked, paths are without links, and a value that is the default is absent.
+type attributes map[string]string
 
 // What warm may be besides "none".
 const (
@@ -49,58 +44,93 @@ var shownDirectories = func() []string {
 	return names
 }()
 
-// attributeTable has a function for each attribute that takes its value.
-var attributeTable = map[string]func(a *attributes, value, local string) error{
-	"model": func(a *attributes, value, local string) (err error) {
-		a.Model, err = checkModel(value, local)
-		return err
+// attribute is a row of attributeTable.
+type attribute struct {
+	flag      string // of the server, "" for an attribute that a server is not told
+	separator string // between several values; each is a flag of its own
+	// check returns a value as it is passed on, "" for the default. It is nil if only the server checks.
+	check func(value, local string) (string, error)
+}
+
+// attributeTable has all attributes by name. The fields of models.Convert give the rest.
+var attributeTable = func() map[string]attribute {
+	table := map[string]attribute{
+		"model":   {check: checkModel},
+		"path":    {check: checkTreePath},
+		"warm":    {check: checkWord("none", "none", warmMount, warmReady)},
+		"offline": {flag: "offline", check: checkWord("false", "true", "false")},
+		"views":   {flag: "views"},
+		"i2s":     {flag: "i2s"},
+		"lora":    {flag: "lora", separator: ",", check: checkAdapter},
+	}
+	for flag, field := range new(models.Convert).Fields() {
+		a := attribute{flag: flag, check: optionChecks[flag]}
+		switch field.(type) {
+		case *bool:
+			a.check = checkWord("false", "true", "false")
+		case *[]string:
+			a.separator = "\n"
+		}
+		table[attributeName(flag)] = a
+	}
+	return table
+}()
+
+// optionChecks are the checks of options that name files.
+var optionChecks = map[string]func(value, local string) (string, error){
+	"imatrix": checkPath,
+	"mmproj": func(value, local string) (string, error) {
+		if value == models.NoTower {
+			return value, nil
+		}
+		return checkPath(value, local)
 	},
-	"path": func(a *attributes, value, _ string) error {
-		first, _, _ := strings.Cut(filepath.Clean(value), "/")
+	"set": func(value, local string) (string, error) {
+		key, file, ok := strings.Cut(value, "=@")
+		if !ok || strings.Contains(key, "=") {
+			return value, nil
+		}
+		path, err := checkPath(file, local)
+		return key + "=@" + path, err
+	},
+}
+
+// attributeName returns the attribute of a flag: ggufType of gguf-type.
+func attributeName(flag string) string {
+	first, rest, _ := strings.Cut(flag, "-")
+	for word := range strings.SplitSeq(rest, "-") {
+		if word != "" {
+			first += strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return first
+}
+
+// checkWord returns a check that a value is one of the words. usual is the default.
+func checkWord(usual string, words ...string) func(value, local string) (string, error) {
+	return func(value, _ string) (string, error) {
 		switch {
-		case !filepath.IsLocal(value):
-			return fmt.Errorf("want a directory of the tree, such as hf, gguf or mlx")
-		case first == ".":
-			a.Path = ""
-			return nil
-		case !slices.Contains(shownDirectories, first):
-			return fmt.Errorf("want one of %s, or . for all", strings.Join(shownDirectories, ", "))
+		case value == usual:
+			return "", nil
+		case slices.Contains(words, value):
+			return value, nil
 		}
-		a.Path = filepath.Clean(value)
-		return nil
-	},
-	"views":    func(a *attributes, value, _ string) error { a.Views = value; return nil },
-	"ggufType": func(a *attributes, value, _ string) error { a.GGUFType = value; return nil },
-	"lora": func(a *attributes, value, local string) error {
-		adapters := strings.Split(value, ",")
-		for i, adapter := range adapters {
-			var err error
-			if adapters[i], err = checkAdapter(adapter, local); err != nil {
-				name, _ := splitScale(adapter)
-				return partError{name, err}
-			}
-		}
-		a.Lora = strings.Join(adapters, ",")
-		return nil
-	},
-	"warm": func(a *attributes, value, _ string) error {
-		switch value {
-		case warmMount, warmReady:
-			a.Warm = value
-		case "none":
-		default:
-			return fmt.Errorf("want none, %s or %s", warmMount, warmReady)
-		}
-		return nil
-	},
-	"offline": func(a *attributes, value, _ string) error {
-		switch value {
-		case "true", "false":
-			a.Offline = value == "true"
-			return nil
-		}
-		return fmt.Errorf("want true or false")
-	},
+		return "", fmt.Errorf("want %s", near.Either(words))
+	}
+}
+
+// checkTreePath checks a directory of the tree.
+func checkTreePath(value, _ string) (string, error) {
+	first, _, _ := strings.Cut(filepath.Clean(value), "/")
+	switch {
+	case !filepath.IsLocal(value):
+		return "", fmt.Errorf("want a directory of the tree, such as hf, gguf or mlx")
+	case first == ".":
+		return "", nil
+	case !slices.Contains(shownDirectories, first):
+		return "", fmt.Errorf("want one of %s, or . for all", strings.Join(shownDirectories, ", "))
+	}
+	return filepath.Clean(value), nil
 }
 
 const (
@@ -119,17 +149,17 @@ type partError struct {
 
 // readAttributes reads and checks what was given. Paths have to be below local, and may not be given if that is "".
 func readAttributes(given map[string]string, local string) (attributes, error) {
-	var a attributes
+	a := attributes{}
 	wrong := func(format string, args ...any) (attributes, error) {
-		return attributes{}, status.Errorf(codes.InvalidArgument, format, args...)
+		return nil, status.Errorf(codes.InvalidArgument, format, args...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		value := given[name]
 		if strings.HasPrefix(name, ofKubelet) || strings.HasPrefix(name, ofProvisioner) {
 			continue
 		}
-		set := attributeTable[name]
-		if set == nil {
+		row, ok := attributeTable[name]
+		if !ok {
 			return wrong("no attribute %s; there are %s", tensorfs.Quote(name), strings.Join(slices.Sorted(maps.Keys(attributeTable)), ", "))
 		}
 		if value == "" {
@@ -138,27 +168,54 @@ func readAttributes(given map[string]string, local string) (attributes, error) {
 		if len(value) > maxValue || strings.ContainsRune(value, 0) {
 			return wrong("attribute %s: it has %d bytes; want at most %d, and no NUL", name, len(value), maxValue)
 		}
-		if err := set(&a, value, local); err != nil {
+		checked, err := row.read(value, local)
+		if err != nil {
 			if part, ok := errors.AsType[partError](err); ok {
 				value = part.name
 			}
 			return wrong("attribute %s: %s: %v", name, tensorfs.Quote(conceal.Name(value)), err)
 		}
+		if checked != "" {
+			a[name] = checked
+		}
 	}
-	if a.Model == "" {
+	if a["model"] == "" {
 		return wrong("no attribute model; want a name such as hf:ORG/NAME@COMMIT")
 	}
 	return a, nil
 }
 
-// asGiven returns the attributes as they would be given.
-func (a *attributes) asGiven() map[string]string {
-	g := map[string]string{"model": a.Model, "path": a.Path, "views": a.Views, "ggufType": a.GGUFType, "lora": a.Lora, "warm": a.Warm}
-	if a.Offline {
-		g["offline"] = "true"
+// read checks a value, or each of several.
+func (row *attribute) read(value, local string) (string, error) {
+	parts := row.split(value)
+	for i, part := range parts {
+		if row.check == nil {
+			break
+		}
+		checked, err := row.check(part, local)
+		if err == nil && row.separator != "" && strings.Contains(checked, row.separator) && !strings.Contains(part, row.separator) {
+			err = fmt.Errorf("it leads to %s, and %q separates values; rename that", tensorfs.Quote(checked), row.separator)
+		}
+		if err != nil {
+			if _, ok := errors.AsType[partError](err); !ok {
+				err = partError{part, err}
+			}
+			return "", err
+		}
+		parts[i] = checked
 	}
-	maps.DeleteFunc(g, func(_, value string) bool { return value == "" })
-	return g
+	return strings.Join(parts, row.separator), nil
+}
+
+// split returns the values of an attribute. Empty lines between values are left out, such as the one at the end of a block of YAML.
+func (row *attribute) split(value string) []string {
+	switch row.separator {
+	case "":
+		return []string{value}
+	case "\n":
+		return strings.FieldsFunc(value, func(r rune) bool { return r == '\n' })
+	}
+	return strings.Split(value, row.separator)
 }
 
 // remoteNames begin the names of models on other machines. What stands behind may not be empty: that would be a library. A server takes anything
@@ -178,6 +235,15 @@ func checkModel(name, local string) (string, error) {
 		return name, nil
 	case !filepath.IsAbs(name):
 		return "", fmt.Errorf("want a name that begins with %s, or a path", strings.Join(remoteNames, " "))
+	}
+	return checkPath(name, local)
+}
+
+// checkPath is checkModel for paths.
+func checkPath(name, local string) (string, error) {
+	switch {
+	case !filepath.IsAbs(name):
+		return "", fmt.Errorf("want a path that begins with /")
 	case local == "":
 		return "", fmt.Errorf("this node's driver shows no files of the node; its option --local names a directory whose models it may")
 	case slices.Contains(strings.Split(name, "/"), ".."):
@@ -230,18 +296,26 @@ func realPath(name string) (string, error) {
 func checkAdapter(adapter, local string) (string, error) {
 	name, scale := splitScale(adapter)
 	path, err := checkModel(name, local)
-	if err != nil || isRemoteName(name) {
-		return path + scale, err
+	if err == nil && !isRemoteName(name) {
+		err = checkScaled(adapter, path, scale)
 	}
-	for _, whole := range []string{adapter, path + scale} {
-		if _, err := os.Lstat(whole); err == nil && scale != "" {
-			return "", fmt.Errorf("with %s behind it, it is the path of something else; rename that", scale)
-		}
-	}
-	if _, more := splitScale(path); more != "" && scale == "" || strings.Contains(path, ",") {
-		return "", fmt.Errorf("it leads to %s, which cannot be given as an adapter; rename that", tensorfs.Quote(path))
+	if err != nil {
+		return "", partError{name, err}
 	}
 	return path + scale, nil
+}
+
+// checkScaled checks that neither an adapter nor the path that it leads to, with the scale behind it, has two meanings.
+func checkScaled(adapter, path, scale string) error {
+	for _, whole := range []string{adapter, path + scale} {
+		if _, err := os.Lstat(whole); err == nil && scale != "" {
+			return fmt.Errorf("with %s behind it, it is the path of something else; rename that", scale)
+		}
+	}
+	if _, more := splitScale(path); more != "" && scale == "" {
+		return fmt.Errorf("it leads to %s, which cannot be given as an adapter; rename that", tensorfs.Quote(path))
+	}
+	return nil
 }
 
 // splitScale splits an adapter into its name and the scale behind it, such as ":0.5", as a server does if nothing has the whole text for a path.
@@ -254,53 +328,44 @@ func splitScale(adapter string) (name, scale string) {
 var login = regexp.MustCompile(`://[^/?#]*@`)
 
 // public is the model's name for messages.
-func (a *attributes) public() string { return tensorfs.Printable(conceal.Name(a.Model)) }
+func (a attributes) public() string { return tensorfs.Printable(conceal.Name(a["model"])) }
 
 // isRemote reports whether the bytes come from another machine.
-func (a *attributes) isRemote() bool { return !filepath.IsAbs(a.Model) }
+func (a attributes) isRemote() bool { return !filepath.IsAbs(a["model"]) }
 
 var commit = regexp.MustCompile(`@[0-9a-f]{40}(:|$)`)
 
 // moves reports whether nodes may find different versions of the model.
-func (a *attributes) moves() bool {
-	return strings.HasPrefix(a.Model, "hf:") && !commit.MatchString(a.Model)
+func (a attributes) moves() bool {
+	return strings.HasPrefix(a["model"], "hf:") && !commit.MatchString(a["model"])
 }
 
 // flags are the flags on the server's command line.
-func (a *attributes) flags() []string {
-	var f []string
-	if a.Views != "" {
-		f = append(f, "--views="+a.Views)
-	}
-	if a.GGUFType != "" {
-		f = append(f, "--gguf-type="+a.GGUFType)
-	}
-	if a.Lora != "" {
-		for _, adapter := range strings.Split(a.Lora, ",") {
-			f = append(f, "--lora="+adapter)
+func (a attributes) flags() (flags []string) {
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		row := attributeTable[name]
+		if row.flag == "" {
+			continue
+		}
+		for _, value := range row.split(a[name]) {
+			flags = append(flags, "--"+row.flag+"="+value)
 		}
 	}
-	if a.Offline {
-		f = append(f, "--offline")
-	}
-	return f
+	return flags
 }
 
 // served are the attributes by which servers differ: which part of the tree a volume shows, and when it is read, is not among them.
-func (a *attributes) served() attributes {
-	s := *a
-	s.Path, s.Warm = "", ""
+func (a attributes) served() attributes {
+	s := maps.Clone(a)
+	delete(s, "path")
+	delete(s, "warm")
 	return s
 }
 
 // key names the server of a model for users of the secrets with this sum. turn tells
 // servers apart if an earlier one was given other secrets.
-func (a *attributes) key(sum string, turn int) string {
-	facts := []any{a.Model, a.Views, a.GGUFType, a.Lora, a.Offline, sum}
-	if turn > 0 {
-		facts = append(facts, turn)
-	}
-	text, err := json.Marshal(facts)
+func (a attributes) key(sum string, turn int) string {
+	text, err := json.Marshal([]any{a.served(), sum, turn})
 	if err != nil { // of texts
 		panic(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,7 @@ func TestNames(t *testing.T) {
 		given := map[string]string{"model": local + "/m"}
 		given[c.attribute] = fill(c.value)
 		a, err := readAttributes(given, local)
-		got := map[string]string{"model": a.Model, "lora": a.Lora, "path": a.Path}[c.attribute]
+		got := a[c.attribute]
 		if want := strings.TrimPrefix(fill(c.want), "!"); got != want || (err != nil) != (c.want == "!" || c.want == "" && c.attribute != "path") {
 			t.Errorf("%s %s: %q, %v; want %q", c.attribute, c.value, got, err, want)
 		}
@@ -81,7 +82,7 @@ func FuzzAttributes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, model, lora, path string) {
 		fill := func(s string) string { return strings.ReplaceAll(s, "L", local) }
 		a, err := readAttributes(map[string]string{"model": fill(model), "lora": fill(lora), "path": path, "views": model, "warm": path, "offline": lora}, local)
-		if err == nil || a.Model == "" {
+		if err == nil || a["model"] == "" {
 			a, err = readAttributes(map[string]string{"model": fill(model), "lora": fill(lora), "path": path}, local)
 		}
 		if err != nil {
@@ -103,7 +104,7 @@ func FuzzAttributes(f *testing.F) {
 				t.Errorf("%q leads to %s", name, real)
 			}
 		}
-		isInside(a.Model)
+		isInside(a["model"])
 		for _, flag := range a.flags() {
 			if adapter, ok := strings.CutPrefix(flag, "--lora="); ok {
 				isInside(adapter)
@@ -111,11 +112,11 @@ func FuzzAttributes(f *testing.F) {
 				isInside(name)
 			}
 		}
-		if first, _, _ := strings.Cut(a.Path, "/"); a.Path != "" && (!filepath.IsLocal(a.Path) || filepath.Clean(a.Path) != a.Path || !slices.Contains(shownDirectories, first)) {
-			t.Errorf("path %q", a.Path)
+		if first, _, _ := strings.Cut(a["path"], "/"); a["path"] != "" && (!filepath.IsLocal(a["path"]) || filepath.Clean(a["path"]) != a["path"] || !slices.Contains(shownDirectories, first)) {
+			t.Errorf("path %q", a["path"])
 		}
-		again, err := readAttributes(a.asGiven(), local)
-		if err != nil || again != a {
+		again, err := readAttributes(a, local)
+		if err != nil || !maps.Equal(again, a) {
 			t.Errorf("%v is %v when it is read again: %v", a, again, err)
 		}
 	})
@@ -136,7 +137,7 @@ func TestScaleOfAdapter(t *testing.T) {
 	for name, want := range map[string]string{
 		"https://u:secret@h/x?t=secret#secret": "https://h/x?...", "https://u:se/cret@h/x": "https://...", "s3://b/k?d": "s3://b/k?d", "/m/what?": "/m/what?",
 	} {
-		if got := (&attributes{Model: name}).public(); got != want {
+		if got := (attributes{"model": name}).public(); got != want {
 			t.Errorf("%s is shown as %s", name, got)
 		}
 	}

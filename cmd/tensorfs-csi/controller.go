@@ -62,15 +62,14 @@ func (c *controller) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest)
 		clear(c.sizes)
 	}
 	c.sizes[r.Name] = size
-	context := a.asGiven()
-	text, err := json.Marshal(context)
+	text, err := json.Marshal(a)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(r.Name))
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
 		VolumeId:      idForm + base64.RawURLEncoding.EncodeToString(append(sum[:nameSum], text...)),
-		VolumeContext: context,
+		VolumeContext: a,
 		CapacityBytes: size.GetRequiredBytes(),
 	}}, nil
 }

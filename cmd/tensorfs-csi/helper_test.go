@@ -35,8 +35,8 @@ const (
 )
 
 var (
-	program string // tensorfs
-	models  string // the directory of the test models
+	program    string // tensorfs
+	testModels string // the directory of the test models
 )
 
 func TestMain(m *testing.M) {
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 
 func tests(m *testing.M) int {
 	var err error
-	if models, err = filepath.Abs("../../testdata"); err != nil {
+	if testModels, err = filepath.Abs("../../testdata"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -147,7 +147,7 @@ func newRig(t testing.TB, flags ...string) *rig {
 	must(t, err)
 	r := &rig{t: t, dir: filepath.Join(base, "d"), pods: filepath.Join(base, "pods"), log: new(syncBuffer), socket: filepath.Join(base, "csi.sock")}
 	must(t, os.Mkdir(r.pods, 0o755))
-	r.flags = append([]string{"--endpoint=unix://" + r.socket, "--node=n1", "--dir=" + r.dir, "--local=" + models, "--tensorfs=" + program, "--linger=0s", "--debug"}, flags...)
+	r.flags = append([]string{"--endpoint=unix://" + r.socket, "--node=n1", "--dir=" + r.dir, "--local=" + testModels, "--tensorfs=" + program, "--linger=0s", "--debug"}, flags...)
 	t.Cleanup(func() { r.end(base) })
 	r.start()
 	return r

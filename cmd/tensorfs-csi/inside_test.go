@@ -29,8 +29,8 @@ func strangersModels(t testing.TB) (local, secret string) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	local, secret = filepath.Join(base, "local"), filepath.Join(base, secretModel)
-	copyTree(t, filepath.Join(models, "lora/plain-f16-f16"), local)
-	copyTree(t, filepath.Join(models, "lora/plain-f16-f16"), secret)
+	copyTree(t, filepath.Join(testModels, "lora/plain-f16-f16"), local)
+	copyTree(t, filepath.Join(testModels, "lora/plain-f16-f16"), secret)
 	must(t, os.Chmod(secret, 0o700))
 	for _, file := range []string{"base/config.json", "adapter0/adapter_config.json"} { // other numbers than in local
 		path := filepath.Join(secret, file)

@@ -63,7 +63,7 @@ func (d *driver) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolume
 	if err != nil {
 		return nil, err
 	}
-	if a.moves() && d.warned.first(a.Model) {
+	if a.moves() && d.warned.first(a["model"]) {
 		d.log.Warn("a branch may be another commit on each node; name one with @COMMIT", "model", a.public())
 	}
 	if err := d.publish(ctx, record{Volume: r.VolumeId, Target: r.TargetPath, Attributes: a}, sec); err != nil {

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func llama() attrs { return attrs{"model": filepath.Join(models, "gguf/llama-xs.q8_0.gguf")} }
+func llama() attrs { return attrs{"model": filepath.Join(testModels, "gguf/llama-xs.q8_0.gguf")} }
 
 func with(a attrs, pairs ...string) attrs {
 	b := attrs{}
@@ -61,7 +61,7 @@ func TestUserNamespace(t *testing.T) {
 }
 
 func mappedVolumes(t *testing.T, r *rig) {
-	model := filepath.Join(models, "quantise/models/dense256.gguf")
+	model := filepath.Join(testModels, "quantise/models/dense256.gguf")
 	plain, mapped := t.TempDir(), t.TempDir()
 	must(t, os.Chmod(filepath.Dir(mapped), 0o755)) // for the pod
 	if err := testmount.MapOwners(t, plain, plain); err != nil {
@@ -116,14 +116,14 @@ func TestRefused(t *testing.T) {
 		words   []string
 	}{
 		{"no model", attrs{}, nil, codes.InvalidArgument, []string{"model"}},
-		{"unknown attribute", with(llama(), "nonsense", "1"), nil, codes.InvalidArgument, []string{`"nonsense"`, "ggufType, lora, model, offline, path, views, warm"}},
+		{"unknown attribute", with(llama(), "nonsense", "1"), nil, codes.InvalidArgument, []string{`"nonsense"`, "dequantise, ggufType, i2s, "}},
 		{"model as flag", attrs{"model": "--allow-other"}, nil, codes.InvalidArgument, []string{"begins with a -"}},
 		{"library", attrs{"model": "hf:"}, nil, codes.InvalidArgument, nil},
 		{"library with slashes", attrs{"model": "ollama://"}, nil, codes.InvalidArgument, nil},
 		{"relative path", attrs{"model": "model.gguf"}, nil, codes.InvalidArgument, []string{"hf:"}},
 		{"http", attrs{"model": "http://169.254.169.254/m.gguf"}, nil, codes.InvalidArgument, nil},
-		{"file of the node", attrs{"model": "/etc/passwd"}, nil, codes.InvalidArgument, []string{"below " + models}},
-		{"file of the node by ..", attrs{"model": models + "/../../etc/passwd"}, nil, codes.InvalidArgument, []string{"below"}},
+		{"file of the node", attrs{"model": "/etc/passwd"}, nil, codes.InvalidArgument, []string{"below " + testModels}},
+		{"file of the node by ..", attrs{"model": testModels + "/../../etc/passwd"}, nil, codes.InvalidArgument, []string{"below"}},
 		{"link from elsewhere", attrs{"model": link}, nil, codes.OK, nil}, // it leads to what may be named
 		{"credentials in the address", attrs{"model": "https://ann:secret@example.com/m.gguf"}, nil, codes.InvalidArgument, []string{"nodePublishSecretRef"}},
 		{"strange credentials in the address", attrs{"model": "https://ann:sec%ret@example.com/m.gguf"}, nil, codes.InvalidArgument, nil},
@@ -138,9 +138,9 @@ func TestRefused(t *testing.T) {
 		{"offline", with(llama(), "offline", "1"), nil, codes.InvalidArgument, []string{"true or false"}},
 		{"unknown secret", llama(), attrs{"password": "x"}, codes.InvalidArgument, []string{"token"}},
 		{"view", with(llama(), "views", "nonsense"), nil, codes.InvalidArgument, []string{"nonsense"}},
-		{"absent layout", attrs{"model": models + "/gguf/v1.gguf", "path": "hf"}, nil, codes.InvalidArgument, []string{"hf/ is absent: "}},
-		{"missing model", attrs{"model": models + "/missing.gguf"}, nil, codes.NotFound, []string{"missing.gguf"}},
-		{"malformed model", attrs{"model": models + "/gguf/tensors.tsv"}, nil, codes.FailedPrecondition, []string{"tensors.tsv"}},
+		{"absent layout", attrs{"model": testModels + "/gguf/v1.gguf", "path": "hf"}, nil, codes.InvalidArgument, []string{"hf/ is absent: "}},
+		{"missing model", attrs{"model": testModels + "/missing.gguf"}, nil, codes.NotFound, []string{"missing.gguf"}},
+		{"malformed model", attrs{"model": testModels + "/gguf/tensors.tsv"}, nil, codes.FailedPrecondition, []string{"tensors.tsv"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rig := *r

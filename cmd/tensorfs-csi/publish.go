@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	iofs "io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +32,7 @@ func (f *fleet) publish(ctx context.Context, r record, sec secrets) error {
 		return err
 	case old == nil:
 		err = f.isFree(r.Target)
-	case old != nil && old.Attributes != r.Attributes:
+	case old != nil && !maps.Equal(old.Attributes, r.Attributes):
 		return status.Errorf(codes.AlreadyExists, "the volume is published at %s with other attributes", r.Target)
 	}
 	if err != nil {
@@ -60,7 +62,7 @@ func (f *fleet) publishOn(ctx context.Context, r, old *record, sec secrets) erro
 	isShown := false
 	if err == nil {
 		if isShown, err = f.isShown(r); err == nil && !isShown { // else it was looked at before
-			err = f.check(ctx, s, &r.Attributes)
+			err = f.check(ctx, s, r.Attributes)
 		}
 	}
 	if err == nil && !isShown {
@@ -78,7 +80,7 @@ func (f *fleet) publishOn(ctx context.Context, r, old *record, sec secrets) erro
 		return err
 	}
 	fault("made")
-	if old == nil || *old != *r {
+	if old == nil || !reflect.DeepEqual(old, r) {
 		if err := f.dir.write(r); err != nil {
 			return err
 		}
@@ -140,7 +142,7 @@ func (f *fleet) tryServer(r, old *record, sec secrets) (*server, error) {
 		}
 		return nil, status.Error(codes.Unavailable, "the server of this model ended; it starts again when all of its volumes are published with the same secrets")
 	}
-	return f.get(r.Key, r.Attributes, sec, wantsWarm(users) || r.Attributes.Warm != "")
+	return f.get(r.Key, r.Attributes, sec, wantsWarm(users) || r.Attributes["warm"] != "")
 }
 
 // began reports whether the key of a record belongs to a server that began with these
@@ -177,7 +179,7 @@ func (f *fleet) isShown(r *record) (bool, error) {
 	if err != nil || of == nil {
 		return false, err
 	}
-	return m.Device == of.Device && m.Root == "/"+r.Attributes.Path, nil
+	return m.Device == of.Device && m.Root == "/"+r.Attributes["path"], nil
 }
 
 // bindTime is how long binding may take: it asks the server for nothing that was not asked before.
@@ -197,7 +199,7 @@ func (f *fleet) show(r *record) error {
 		// A server that is killed now is not started again until this lock is let go.
 		ctx, cancel := context.WithTimeout(context.Background(), bindTime)
 		defer cancel()
-		bound := func() (struct{}, error) { return struct{}{}, bind(f.dir.mount(r.Key), r.Attributes.Path, r.Target) }
+		bound := func() (struct{}, error) { return struct{}{}, bind(f.dir.mount(r.Key), r.Attributes["path"], r.Target) }
 		if _, err := patiently(ctx, bound); err != nil {
 			if ctx.Err() != nil {
 				return status.Errorf(codes.Unavailable, "the server of %s does not answer", r.Attributes.public())
@@ -286,14 +288,14 @@ func (f *fleet) unpublish(ctx context.Context, volume, target string) error {
 }
 
 // check finds what a volume asks for in the tree of its server, and has it read ahead if it asks for that.
-func (f *fleet) check(ctx context.Context, s *server, a *attributes) error {
+func (f *fleet) check(ctx context.Context, s *server, a attributes) error {
 	root := f.dir.mount(s.key)
-	if a.Path != "" {
-		if _, err := patiently(ctx, func() (struct{}, error) { return struct{}{}, checkPath(root, a.Path) }); err != nil {
+	if a["path"] != "" {
+		if _, err := patiently(ctx, func() (struct{}, error) { return struct{}{}, checkShown(root, a["path"]) }); err != nil {
 			return err
 		}
 	}
-	return f.warm(ctx, s, a.Warm)
+	return f.warm(ctx, s, a["warm"])
 }
 
 // unavailable returns the answer for an error of a server's mount. ENOTCONN stays as it is: publish takes the next server then.
@@ -304,8 +306,8 @@ func unavailable(err error, format string, args ...any) error {
 	return status.Errorf(codes.Unavailable, format, args...)
 }
 
-// checkPath checks that a directory of the tree exists, and explains if it does not.
-func checkPath(root, path string) error {
+// checkShown checks that a directory of the tree exists, and explains if it does not.
+func checkShown(root, path string) error {
 	first, _, _ := strings.Cut(path, "/")
 	var described struct {
 		Available *bool

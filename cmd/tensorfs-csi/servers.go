@@ -255,7 +255,7 @@ func (f *fleet) arguments(s *server, a attributes, warm bool) []string {
 	if s.secrets.line != nil {
 		args = append(args, "--secrets="+f.dir.secrets(s.key))
 	}
-	return append(append(args, a.flags()...), "--", a.Model, f.dir.mount(s.key))
+	return append(append(args, a.flags()...), "--", a["model"], f.dir.mount(s.key))
 }
 
 // channels carry a server's messages and its secrets. The pipes are open for reading and writing, so that the server never

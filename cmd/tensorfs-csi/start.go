@@ -67,7 +67,7 @@ func (f *fleet) revive(key string, last *server, delay time.Duration) {
 }
 
 func wantsWarm(users []record) bool {
-	return slices.ContainsFunc(users, func(r record) bool { return r.Attributes.Warm != "" })
+	return slices.ContainsFunc(users, func(r record) bool { return r.Attributes["warm"] != "" })
 }
 
 // countTakeover notes whether a server that follows one that was gone has its mount.
