@@ -328,7 +328,7 @@ func splitScale(adapter string) (name, scale string) {
 var login = regexp.MustCompile(`://[^/?#]*@`)
 
 // public is the model's name for messages.
-func (a attributes) public() string { return tensorfs.Printable(conceal.Name(a["model"])) }
+func (a attributes) public() string { return conceal.Printable(a["model"]) }
 
 // isRemote reports whether the bytes come from another machine.
 func (a attributes) isRemote() bool { return !filepath.IsAbs(a["model"]) }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/verify"
 )
@@ -33,7 +34,7 @@ func (s system) cat() *cobra.Command {
 func (o *catOptions) run(cmd *cobra.Command, args []string) error {
 	model, path, stdout := args[0], cli.TreePath(args[1]), cmd.OutOrStdout()
 	if path == "" || path == "." {
-		return cli.UsageError{Err: fmt.Errorf("%s is the tree itself; tensorfs ls %s lists it", tensorfs.Quote(args[1]), cli.PrintableName(model))}
+		return cli.UsageError{Err: fmt.Errorf("%s is the tree itself; tensorfs ls %s lists it", tensorfs.Quote(args[1]), conceal.Printable(model))}
 	}
 	t, err := o.open(model)
 	if err != nil {
@@ -55,11 +56,11 @@ func (o *catOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
-	out := &output{ctx: ctx, stdout: stdout, stderr: cmd.ErrOrStderr(), name: cli.PrintableName(model) + ", " + tensorfs.Printable(path)}
+	out := &output{ctx: ctx, stdout: stdout, stderr: cmd.ErrOrStderr(), name: conceal.Printable(model) + ", " + tensorfs.Printable(path)}
 	guarded := cli.IsTerminal(stdout) && !o.force
 	switch {
 	case e.Dir != nil:
-		return fmt.Errorf("%s is a directory; tensorfs ls %s %s lists it", tensorfs.Printable(path), cli.PrintableName(model), tensorfs.Printable(path))
+		return fmt.Errorf("%s is a directory; tensorfs ls %s %s lists it", tensorfs.Printable(path), conceal.Printable(model), tensorfs.Printable(path))
 	case e.Link != "":
 		return out.file(path, e.Link, guarded)
 	case guarded && (e.Attrs != nil || !isText(e.Data, e.Data.Size())): // every tensor has attributes, and could look like text

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
 	"github.com/tensorfs/tensorfs/internal/describe"
@@ -92,11 +93,11 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	if err := sel.from(t, model); err != nil {
 		if len(args) == 3 && isPathOf(t, args[1]) && !isPathOf(t, args[2]) {
-			return cli.UsageError{Err: fmt.Errorf("the directory comes before the patterns; did you mean %s %s %s %s?", cmd.CommandPath(), cli.PrintableName(model), tensorfs.Printable(args[2]), tensorfs.Printable(args[1]))}
+			return cli.UsageError{Err: fmt.Errorf("the directory comes before the patterns; did you mean %s %s %s %s?", cmd.CommandPath(), conceal.Printable(model), tensorfs.Printable(args[2]), tensorfs.Printable(args[1]))}
 		}
 		for _, word := range args[2:] {
 			if slices.ContainsFunc(preset.All, func(p preset.Preset) bool { return strings.EqualFold(p.Name, word) }) {
-				return cli.UsageError{Err: fmt.Errorf("%s is a type; did you mean %s --gguf-type %[1]s %[3]s %s gguf?", word, cmd.CommandPath(), cli.PrintableName(model), tensorfs.Printable(args[1]))}
+				return cli.UsageError{Err: fmt.Errorf("%s is a type; did you mean %s --gguf-type %[1]s %[3]s %s gguf?", word, cmd.CommandPath(), conceal.Printable(model), tensorfs.Printable(args[1]))}
 			}
 		}
 		return err

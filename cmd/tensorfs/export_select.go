@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/export"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -107,7 +108,7 @@ func (p *exportPattern) problem(t *tree.Tree, model string) error {
 		return fmt.Errorf("%s: these are links to the model's own files, which are not exported; cp copies them from %s", shown, tensorfs.Printable(t.Model.Path))
 	case p.paths == 0:
 		if p.Glob && p.Fixed != p.Text {
-			return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", p.Text, cli.PrintableName(model))
+			return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", p.Text, conceal.Printable(model))
 		}
 		return noPath(t, model, p.Text)
 	case p.paths == 1:

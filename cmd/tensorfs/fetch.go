@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/verify"
 )
@@ -98,7 +99,7 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 	}
 	defer t.Model.Close()
 	if how.forOthers && t.Model.Layout == "gguf" {
-		return fmt.Errorf("%s: it has GGUF files, and hf/ of it is another model: choose another ORG/NAME", cli.PrintableName(model))
+		return fmt.Errorf("%s: it has GGUF files, and hf/ of it is another model: choose another ORG/NAME", conceal.Printable(model))
 	}
 	list, err := farFiles(t.Model)
 	if err != nil {
@@ -139,9 +140,9 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 	stored := storedOf(list)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("%s: interrupted after %s of %s; the same command goes on there", cli.PrintableName(model), cli.Size(stored), cli.Size(report.Bytes))
+		return fmt.Errorf("%s: interrupted after %s of %s; the same command goes on there", conceal.Printable(model), cli.Size(stored), cli.Size(report.Bytes))
 	case errors.Is(err, cache.ErrAbsent), err == nil && stored < report.Bytes:
-		return fmt.Errorf("%s: only %s of its %s are on the disk: %s", cli.PrintableName(model), cli.Size(stored), cli.Size(report.Bytes), noRoom(o.remote.client))
+		return fmt.Errorf("%s: only %s of its %s are on the disk: %s", conceal.Printable(model), cli.Size(stored), cli.Size(report.Bytes), noRoom(o.remote.client))
 	case err != nil:
 		return err
 	}
@@ -152,7 +153,7 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 		}
 	}
 	if how.forOthers && len(list) > 0 && report.HuggingFace == "" {
-		return fmt.Errorf("%s: it is in tensorfs's cache, but it is not a complete repository, or the Hugging Face cache cannot be written; name another ORG/NAME to write hf/ of it there", cli.PrintableName(model))
+		return fmt.Errorf("%s: it is in tensorfs's cache, but it is not a complete repository, or the Hugging Face cache cannot be written; name another ORG/NAME to write hf/ of it there", conceal.Printable(model))
 	}
 	if report.HuggingFace != "" {
 		beside = ", also in the Hugging Face cache " + tensorfs.Printable(report.HuggingFace)
@@ -165,9 +166,9 @@ func (o *modelFlags) fetch(cmd *cobra.Command, model string, how fetchHow) error
 	case how.json:
 		return cli.PrintJSON(stdout, report)
 	case len(list) == 0 && formats.IsName(model):
-		err = say("%s: all of it is on this machine, in %s", cli.PrintableName(model), tensorfs.Printable(t.Model.Path))
+		err = say("%s: all of it is on this machine, in %s", conceal.Printable(model), tensorfs.Printable(t.Model.Path))
 	case len(list) == 0:
-		err = say("%s: all of it is on this machine", cli.PrintableName(model))
+		err = say("%s: all of it is on this machine", conceal.Printable(model))
 	default:
 		err = say("%s, %s in the cache %s: %s fetched, %s compared%s", cli.Plural(report.Files, "file"), cli.Size(report.Bytes), tensorfs.Printable(report.Cache), cli.Size(report.Fetched), cli.Plural(report.Digests, "digest"), beside)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/formats/remote"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 )
 
 // repairReport is what --repair did to the copies of a model, in the output of --json.
@@ -30,7 +31,7 @@ type repairReport struct {
 // stores if dir is empty.
 func (o *modelFlags) mend(ctx context.Context, model, dir string) (r remote.Repaired, err error) {
 	if !formats.IsName(model) {
-		return r, cli.UsageError{Err: fmt.Errorf("%s: the origin of a local file is not known; --repair takes a name, such as hf:ORG/NAME, and for a directory of hf download --local-dir its name and the directory", cli.PrintableName(model))}
+		return r, cli.UsageError{Err: fmt.Errorf("%s: the origin of a local file is not known; --repair takes a name, such as hf:ORG/NAME, and for a directory of hf download --local-dir its name and the directory", conceal.Printable(model))}
 	}
 	if err := o.check(); err != nil {
 		return r, err
@@ -43,7 +44,7 @@ func (o *modelFlags) mend(ctx context.Context, model, dir string) (r remote.Repa
 		r, err = o.remote.open().RepairDirectory(ctx, model, dir)
 	}
 	if err != nil && ctx.Err() != nil {
-		return r, fmt.Errorf("%s: interrupted; the same command goes on there", cli.PrintableName(model))
+		return r, fmt.Errorf("%s: interrupted; the same command goes on there", conceal.Printable(model))
 	}
 	return r, err
 }
@@ -54,7 +55,7 @@ func mended(model string, r remote.Repaired) string {
 	if n := len(r.Broken); n > 0 {
 		what = fmt.Sprintf("%d broken, and fetched again (%s): %s", n, cli.Size(r.Bytes), tensorfs.Printable(strings.Join(r.Broken, ", ")))
 	}
-	return fmt.Sprintf("%s: %s compared, %s", cli.PrintableName(model), cli.Plural(r.Compared, "digest"), what)
+	return fmt.Sprintf("%s: %s compared, %s", conceal.Printable(model), cli.Plural(r.Compared, "digest"), what)
 }
 
 // repairDirectory repairs the files of a repository that "hf download --local-dir" put into a directory.
@@ -63,7 +64,7 @@ func (o *fetchOptions) repairDirectory(cmd *cobra.Command, model, dir string) er
 		return cli.UsageError{Err: errors.New("a directory follows the model only with --repair; what is fetched is in the caches, and tensorfs export MODEL DIR hf writes a directory of it")}
 	}
 	if !strings.HasPrefix(model, hub.Prefix) {
-		return cli.UsageError{Err: fmt.Errorf("%s: only directories of hf download --local-dir are repaired; name the repository, as in tensorfs fetch --repair hf:ORG/NAME %s", cli.PrintableName(model), tensorfs.Printable(dir))}
+		return cli.UsageError{Err: fmt.Errorf("%s: only directories of hf download --local-dir are repaired; name the repository, as in tensorfs fetch --repair hf:ORG/NAME %s", conceal.Printable(model), tensorfs.Printable(dir))}
 	}
 	o.remote.download = !o.remote.offline
 	r, err := o.mend(cmd.Context(), model, dir)
@@ -71,9 +72,9 @@ func (o *fetchOptions) repairDirectory(cmd *cobra.Command, model, dir string) er
 	case err != nil:
 		return err
 	case r.Compared == 0:
-		return fmt.Errorf("%s: it has no file of %s whose download hf download --local-dir has noted there, and that was not written to since", tensorfs.Printable(dir), cli.PrintableName(model))
+		return fmt.Errorf("%s: it has no file of %s whose download hf download --local-dir has noted there, and that was not written to since", tensorfs.Printable(dir), conceal.Printable(model))
 	case o.json:
-		return cli.PrintJSON(cmd.OutOrStdout(), repairReport{cli.PrintableName(model), dir, r.Compared, append([]string{}, r.Broken...), r.Bytes, ""})
+		return cli.PrintJSON(cmd.OutOrStdout(), repairReport{conceal.Printable(model), dir, r.Compared, append([]string{}, r.Broken...), r.Bytes, ""})
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), cli.Folded(cmd.OutOrStdout(), mended(model, r)))
 	return err
@@ -102,36 +103,26 @@ func (o *fetchOptions) repairLibrary(cmd *cobra.Command, store string) error {
 	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
 	stdout, painter := cmd.OutOrStdout(), cli.PainterOf(cmd.OutOrStdout())
-	all := []repairReport{}
-	repaired, failed := 0, 0
-	for i, name := range names {
+	const sound, repaired, failed = 0, 1, 2
+	counts, err := eachModel(ctx, stdout, o.json, len(names), func(i int) (modelOutcome, error) {
+		name := names[i]
 		r, err := o.mend(ctx, name, "")
 		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted after %d of %s; the same command begins again", i, cli.Plural(len(names), "model"))
+			return modelOutcome{}, errors.New("the same command begins again")
 		}
-		one, line := repairReport{Model: name, Compared: r.Compared, Repaired: append([]string{}, r.Broken...), Fetched: r.Bytes}, mended(name, r)
+		row, line, kind := repairReport{Model: name, Compared: r.Compared, Repaired: append([]string{}, r.Broken...), Fetched: r.Bytes}, mended(name, r), sound
 		switch {
 		case err != nil:
-			failed++
-			one.Error = cli.ErrorLine(err, nil)
-			line = fmt.Sprintf("%s: %s: %s", cli.PrintableName(name), painter.Paint(cli.Bad, "not repaired"), strings.TrimPrefix(one.Error, cli.PrintableName(name)+": "))
+			kind = failed
+			row.Error, line = modelFailed(name, err, painter.Paint(cli.Bad, "not repaired"))
 		case len(r.Broken) > 0:
-			repaired++
+			kind = repaired
 		}
-		all = append(all, one)
-		if o.json {
-			continue
-		}
-		if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, line)); err != nil {
-			return err
-		}
-	}
-	if o.json {
-		err = cli.PrintJSON(stdout, all)
-	} else {
-		_, err = fmt.Fprintln(stdout, cli.Folded(stdout, fmt.Sprintf("%s: %d repaired, %d sound, %d not repaired", cli.Plural(len(names), "model"), repaired, len(names)-repaired-failed, failed)))
-	}
-	if err == nil && failed > 0 {
+		return modelOutcome{row, []string{line}, kind}, nil
+	}, func(n [maxKinds]int) string {
+		return fmt.Sprintf("%d repaired, %d sound, %d not repaired", n[repaired], n[sound], n[failed])
+	})
+	if err == nil && counts[failed] > 0 {
 		return cli.Reported{Err: errors.New("not all models are repaired")}
 	}
 	return err

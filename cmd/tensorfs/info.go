@@ -91,7 +91,7 @@ const maxModels = 10_000
 
 // printOne describes a model: on a screen, below others after an empty line, or as the JSON that it returns.
 func (o *infoOptions) printOne(stdout io.Writer, name string, below, several bool) (what any, err error) {
-	defer rescue.To(&err, cli.PrintableName(name))
+	defer rescue.To(&err, conceal.Printable(name))
 	t, err := o.open(name)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (o *infoOptions) printOne(stdout io.Writer, name string, below, several boo
 	info.Unverified = verify.UnverifiedOf(t.Model)
 	need, err := o.memory.of(t, !o.json)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", cli.PrintableName(name), err)
+		return nil, fmt.Errorf("%s: %w", conceal.Printable(name), err)
 	}
 	if need != nil {
 		info.Memory.Need = need.Need

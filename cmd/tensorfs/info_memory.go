@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/memory"
 	"github.com/tensorfs/tensorfs/internal/near"
@@ -70,9 +71,9 @@ func (f *memoryFlags) check(cmd *cobra.Command) error {
 	}{{"cache-type-k", f.typeK, cacheTypeNames}, {"cache-type-v", f.typeV, cacheTypeNames}, {"flash-attn", f.flash, flashValues}, {"outputs", f.outputs, outputValues}} {
 		if w.value != "" && !slices.Contains(w.from, strings.ToLower(w.value)) {
 			if close := near.Names(w.value, w.from, 3); len(close) > 0 {
-				return cli.UsageError{Err: fmt.Errorf("--%s %s: %s", w.name, cli.PrintableName(w.value), near.Question(close))}
+				return cli.UsageError{Err: fmt.Errorf("--%s %s: %s", w.name, conceal.Printable(w.value), near.Question(close))}
 			}
-			return cli.UsageError{Err: fmt.Errorf("--%s %s: want %s", w.name, cli.PrintableName(w.value), strings.Join(w.from, ", "))}
+			return cli.UsageError{Err: fmt.Errorf("--%s %s: want %s", w.name, conceal.Printable(w.value), strings.Join(w.from, ", "))}
 		}
 	}
 	if f.gpu > 0 && f.gpu < 1<<20 {

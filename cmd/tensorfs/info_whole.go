@@ -39,13 +39,13 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 	sizes, made, err := convert.Sizes(t.Model, types.checked.Tree.Whole, preset.All)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: gguf/ is left out: %w", cli.PrintableName(path), err)
+		return fmt.Errorf("%s: gguf/ is left out: %w", conceal.Printable(path), err)
 	case len(sizes) == 0:
-		return fmt.Errorf("%s: --gguf-type all: no type changes anything: its weights are quantised already; name a model in F16, BF16 or F32, or add --requantise", cli.PrintableName(path))
+		return fmt.Errorf("%s: --gguf-type all: no type changes anything: its weights are quantised already; name a model in F16, BF16 or F32, or add --requantise", conceal.Printable(path))
 	}
 	list, err := o.memory.ofSizes(made, sizes)
 	if err != nil {
-		return fmt.Errorf("%s: %w", cli.PrintableName(path), err)
+		return fmt.Errorf("%s: %w", conceal.Printable(path), err)
 	}
 	if o.json {
 		return cli.PrintJSON(cmd.OutOrStdout(), struct {

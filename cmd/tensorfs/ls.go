@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -73,7 +74,7 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 		if paths := t.Near(glob); len(paths) > 0 {
 			return fmt.Errorf("no path of the tree matches %q; %s", glob, near.Question(paths))
 		}
-		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, cli.PrintableName(model))
+		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, conceal.Printable(model))
 	}
 	l.end()
 	return l.w.Flush()

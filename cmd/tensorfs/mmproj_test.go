@@ -73,6 +73,15 @@ func TestMMProj(t *testing.T) {
 		}
 	}
 
+	// A model that is not in GGUF's layout has its tower in its own files.
+	const other = "../../testdata/architectures/gemma3-vl"
+	if code, _, stderr := command("info", other, "--mmproj", "/none.gguf"); code != 2 || !strings.HasPrefix(stderr, "tensorfs: "+other+": --mmproj /none.gguf changes nothing: ") {
+		t.Errorf("%d: %s", code, stderr)
+	}
+	if code, _, stderr := command("info", other, "--mmproj", "none"); code != 0 {
+		t.Errorf("%d: %s", code, stderr)
+	}
+
 	// A process that may read more than the users whom it serves follows no link.
 	if err := os.Remove(filepath.Join(folder, "mmproj-other.gguf")); err != nil {
 		t.Fatal(err)

@@ -82,11 +82,8 @@ func (f *modelFlags) check() error {
 		f.Files.KeepInside = inside
 		f.Library = library.Options{Skip: isOurs}
 		c, err := f.Check()
-		switch {
-		case errors.Is(err, models.ErrOption):
-			return cli.UsageError{Err: err}
-		case err != nil:
-			return err
+		if err != nil {
+			return usageOf(err)
 		}
 		f.checked = c
 	}
@@ -117,7 +114,15 @@ func (f *modelFlags) opened(open func(*models.Checked) (*models.Model, error)) (
 	files.OwnNames = !f.shared
 	m, err := open(f.checked.In(files))
 	if err != nil {
-		return nil, err
+		return nil, usageOf(err)
 	}
 	return m.Tree(), nil
+}
+
+// usageOf returns an error as one of usage if it is about an option.
+func usageOf(err error) error {
+	if errors.Is(err, models.ErrOption) {
+		return cli.UsageError{Err: err}
+	}
+	return err
 }

@@ -124,7 +124,7 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	case !named:
 		mountpoint, err = server.PlaceFor(conceal.Name(model))
 	case strings.Contains(mountpoint, "://"):
-		err = cli.UsageError{Err: fmt.Errorf("%s: it is the address of a model, not a directory to mount at", cli.PrintableName(mountpoint))}
+		err = cli.UsageError{Err: fmt.Errorf("%s: it is the address of a model, not a directory to mount at", conceal.Printable(mountpoint))}
 	default:
 		mountpoint, err = filepath.Abs(mountpoint)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 
-	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views/tree"
 )
@@ -28,10 +28,10 @@ func noPath(t *tree.Tree, model, path string) error {
 		return fmt.Errorf("%s is not in the tree: %s", shown, tensorfs.OneLine(why))
 	}
 	if strings.ContainsAny(path, "*?") {
-		return fmt.Errorf("%s is not in the tree; tensorfs ls %s %s lists what a pattern matches, tensorfs export writes it", shown, cli.PrintableName(model), tensorfs.Quote(path))
+		return fmt.Errorf("%s is not in the tree; tensorfs ls %s %s lists what a pattern matches, tensorfs export writes it", shown, conceal.Printable(model), tensorfs.Quote(path))
 	}
 	if paths := t.Near(path); len(paths) > 0 {
 		return fmt.Errorf("%s is not in the tree; %s", shown, near.Question(paths))
 	}
-	return fmt.Errorf("%s is not in the tree; tensorfs ls %s shows the paths", shown, cli.PrintableName(model))
+	return fmt.Errorf("%s is not in the tree; tensorfs ls %s shows the paths", shown, conceal.Printable(model))
 }

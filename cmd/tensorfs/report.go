@@ -53,7 +53,7 @@ func (o *reportOptions) run(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		if other, err = o.open(args[1]); err != nil {
 			if errors.Is(err, iofs.ErrNotExist) && (strings.HasSuffix(args[1], ".html") || strings.HasSuffix(args[1], ".json")) {
-				return cli.UsageError{Err: fmt.Errorf("%s is not a model; -o %s names the file of the report", cli.PrintableName(args[1]), cli.PrintableName(args[1]))}
+				return cli.UsageError{Err: fmt.Errorf("%s is not a model; -o %s names the file of the report", conceal.Printable(args[1]), conceal.Printable(args[1]))}
 			}
 			return err
 		}
@@ -135,10 +135,10 @@ func writeWhole(name string, write func(io.Writer) error) error {
 func (o *reportOptions) make(cmd *cobra.Command, args []string, t, other *tree.Tree) (*report.Report, error) {
 	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
-	named := cli.PrintableName(args[0])
+	named := conceal.Printable(args[0])
 	models := []*tensorfs.Model{t.Model}
 	if other != nil {
-		named += " and " + cli.PrintableName(args[1])
+		named += " and " + conceal.Printable(args[1])
 		models = append(models, other.Model)
 	}
 	var progress *cli.ProgressBar

@@ -50,7 +50,7 @@ func (o *statOptions) run(cmd *cobra.Command, args []string) error {
 			if i > 0 {
 				fmt.Fprintln(cmd.OutOrStdout())
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "==> %s <==\n", cli.PrintableName(model))
+			fmt.Fprintf(cmd.OutOrStdout(), "==> %s <==\n", conceal.Printable(model))
 		})
 		if err != nil { // the remaining models are still described
 			failed = true
@@ -123,7 +123,7 @@ func (o *statOptions) measureOne(cmd *cobra.Command, model, want string, head fu
 	ctx, stop := cli.Interruptible(cmd.Context())
 	defer stop()
 	progress, err := stat.Measure(ctx, cmd.ErrOrStderr(), rows, one, o.checked.Tree.Views)
-	if err := verify.FinishRead(ctx, progress, err, cli.PrintableName(model), "numbers", t.Model); err != nil {
+	if err := verify.FinishRead(ctx, progress, err, conceal.Printable(model), "numbers", t.Model); err != nil {
 		return nil, err
 	}
 	if o.json {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/rescue"
 )
 
@@ -82,7 +83,7 @@ func rescued(run func(*cobra.Command, []string) error) func(*cobra.Command, []st
 	return func(c *cobra.Command, args []string) (err error) {
 		what := c.Name()
 		if len(args) > 0 {
-			what = cli.PrintableName(args[0])
+			what = conceal.Printable(args[0])
 		}
 		defer func() { rescue.Name(err, what) }()
 		defer rescue.To(&err, what)

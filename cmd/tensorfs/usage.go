@@ -115,7 +115,7 @@ func runInfo(root *cobra.Command, model string) error {
 func line(words []string) string {
 	shown := make([]string, len(words))
 	for i, w := range words {
-		shown[i] = cli.PrintableName(w)
+		shown[i] = conceal.Printable(w)
 	}
 	return strings.Join(shown, " ")
 }

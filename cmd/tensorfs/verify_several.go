@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/rescue"
 	"github.com/tensorfs/tensorfs/internal/source"
 	"github.com/tensorfs/tensorfs/internal/verify"
@@ -70,68 +70,50 @@ func isLibrary(name string) bool {
 
 // several verifies models one after another. One that cannot be opened, or has findings, does not end it.
 func (o *verifyOptions) several(ctx context.Context, cmd *cobra.Command, list []verifyTarget, notes []string) error {
-	stdout := cmd.OutOrStdout()
-	painter := cli.PainterOf(stdout)
-	all := []verifiedModel{}
-	sound, found, failed := 0, 0, 0
-	for _, note := range notes {
-		if !o.json {
-			if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, "note: "+tensorfs.OneLine(note))); err != nil {
-				return err
-			}
+	stdout, painter := cmd.OutOrStdout(), cli.PainterOf(cmd.OutOrStdout())
+	if !o.json {
+		for i, note := range notes {
+			notes[i] = "note: " + tensorfs.OneLine(note)
 		}
-	}
-	for i, target := range list {
-		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted after %d of %s", i, cli.Plural(len(list), "model"))
-		}
-		r, err := o.verifyOne(ctx, cmd, target)
-		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("interrupted after %d of %s; %w", i, cli.Plural(len(list), "model"), err)
-		}
-		name := cli.PrintableName(target.name)
-		one := verifiedModel{Model: name}
-		var lines []string
-		switch {
-		case err != nil:
-			failed++
-			one.Error = cli.ErrorLine(err, nil)
-			lines = []string{fmt.Sprintf("%s: %s: %s", name, painter.Paint(cli.Warning, "not verified"), strings.TrimPrefix(one.Error, name+": "))}
-		case len(r.Findings) > 0:
-			found++
-			one.Report = &r.Report
-			lines = append([]string{fmt.Sprintf("%s: %s; %s", name, painter.Paint(cli.Bad, cli.Plural(len(r.Findings), "finding")), r.Advice())}, r.Lines...)
-		default:
-			sound++
-			one.Report = &r.Report
-			lines = []string{fmt.Sprintf("%s: %s, %s and %s read, %s", name, painter.Paint(cli.Good, "ok"), cli.Plural(r.Tensors, "tensor"), cli.Plural(r.Files, "digest"), cli.Size(r.Bytes))}
-		}
-		all = append(all, one)
-		if o.json {
-			continue
-		}
-		for _, line := range lines {
-			if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, line)); err != nil {
-				return err
-			}
-		}
-	}
-	if o.json {
-		if err := cli.PrintJSON(stdout, all); err != nil {
+		if err := printLines(stdout, notes); err != nil {
 			return err
 		}
-	} else if _, err := fmt.Fprintln(stdout, cli.Folded(stdout, fmt.Sprintf("%s: %d ok, %d with findings, %d not verified", cli.Plural(len(list), "model"), sound, found, failed))); err != nil {
-		return err
 	}
-	if found+failed > 0 {
+	const sound, found, failed = 0, 1, 2
+	counts, err := eachModel(ctx, stdout, o.json, len(list), func(i int) (modelOutcome, error) {
+		if ctx.Err() != nil {
+			return modelOutcome{}, errors.New("the same command begins again")
+		}
+		r, err := o.verifyOne(ctx, cmd, list[i])
+		if err != nil && ctx.Err() != nil {
+			return modelOutcome{}, err
+		}
+		name := conceal.Printable(list[i].name)
+		row := verifiedModel{Model: name}
+		if err != nil {
+			var line string
+			row.Error, line = modelFailed(list[i].name, err, painter.Paint(cli.Warning, "not verified"))
+			return modelOutcome{row, []string{line}, failed}, nil
+		}
+		row.Report = &r.Report
+		if len(r.Findings) > 0 {
+			line := fmt.Sprintf("%s: %s; %s", name, painter.Paint(cli.Bad, cli.Plural(len(r.Findings), "finding")), r.Advice())
+			return modelOutcome{row, append([]string{line}, r.Lines...), found}, nil
+		}
+		line := fmt.Sprintf("%s: %s, %s and %s read, %s", name, painter.Paint(cli.Good, "ok"), cli.Plural(r.Tensors, "tensor"), cli.Plural(r.Files, "digest"), cli.Size(r.Bytes))
+		return modelOutcome{row, []string{line}, sound}, nil
+	}, func(n [maxKinds]int) string {
+		return fmt.Sprintf("%d ok, %d with findings, %d not verified", n[sound], n[found], n[failed])
+	})
+	if err == nil && counts[found]+counts[failed] > 0 {
 		return cli.Reported{Err: errors.New("not all models are sound")}
 	}
-	return nil
+	return err
 }
 
 // verifyOne verifies one of several models and returns what was found.
 func (o *verifyOptions) verifyOne(ctx context.Context, cmd *cobra.Command, target verifyTarget) (r *verify.Reporter, err error) {
-	defer rescue.To(&err, cli.PrintableName(target.name))
+	defer rescue.To(&err, conceal.Printable(target.name))
 	var t *tree.Tree
 	var notes []string
 	if target.listed == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
 
@@ -74,7 +75,7 @@ func theirVerb(word string, args []string) string {
 		if formats.IsName(with) {
 			does = strings.Replace(does, "ollama:WHAT", "WHAT", 1)
 		}
-		return "did you mean " + strings.Replace(does, "WHAT", cli.PrintableName(with), 1) + "?"
+		return "did you mean " + strings.Replace(does, "WHAT", conceal.Printable(with), 1) + "?"
 	}
 	return ""
 }

@@ -74,7 +74,7 @@ func (o Options) open(open func(*Checked) (*Model, error)) (*Model, error) {
 // Open opens the model of a name; see [Open].
 func (c *Checked) Open(name string) (_ *Model, err error) {
 	defer func() { err = concealed(err, append(slices.Clone(c.options.LoRA), name)) }()
-	defer rescue.To(&err, printableName(name))
+	defer rescue.To(&err, conceal.Printable(name))
 	m, err := merged.OpenPath(c.options.Files, name)
 	if err != nil {
 		return nil, err
@@ -121,6 +121,9 @@ func (c *Checked) check(m *tensorfs.Model, path string, single bool) error {
 			return fmt.Errorf("--lora: %w", err)
 		}
 	}
+	if file := c.options.Mmproj; file != "" && file != NoTower && m.Layout != "gguf" {
+		return optionError{fmt.Errorf("%s: --mmproj %s changes nothing: a model that is not in GGUF's layout has its vision tower in its own files; leave it out", conceal.Printable(path), conceal.Printable(file))}
+	}
 	if single {
 		if err := library.Several(path, m, c.options.Library); err != nil {
 			return err
@@ -128,19 +131,19 @@ func (c *Checked) check(m *tensorfs.Model, path string, single bool) error {
 	}
 	const advice = "leave it out, name a model in F16, BF16 or F32, or add --requantise"
 	if why := convert.Kept(m, *o); why != "" {
-		return fmt.Errorf("%s: --gguf-type %s changes nothing: %s; %s", printableName(path), strings.ToLower(o.Quantise.Name), why, advice)
+		return fmt.Errorf("%s: --gguf-type %s changes nothing: %s; %s", conceal.Printable(path), strings.ToLower(o.Quantise.Name), why, advice)
 	}
 	if err := c.WrongImportance(m); err != nil {
 		return err
 	}
 	if why := hf.KeptMLX(m, *o); why != "" {
-		return fmt.Errorf("%s: %s changes nothing: %s; %s", printableName(path), o.MLX, why, advice)
+		return fmt.Errorf("%s: %s changes nothing: %s; %s", conceal.Printable(path), o.MLX, why, advice)
 	}
 	if why := hf.KeptPacked(m, *o); why != "" {
-		return fmt.Errorf("%s: --dequantise changes nothing: %s; leave it out", printableName(path), why)
+		return fmt.Errorf("%s: --dequantise changes nothing: %s; leave it out", conceal.Printable(path), why)
 	}
 	if err := convert.CheckChangesOf(m, o.Changes); err != nil {
-		return errors.New(printableName(path) + ": " + err.Error())
+		return errors.New(conceal.Printable(path) + ": " + err.Error())
 	}
 	return nil
 }
@@ -160,7 +163,7 @@ func (c *Checked) laidOut(m *tensorfs.Model, listed bool) *Model {
 // model.
 func (c *Checked) WrongImportance(m *tensorfs.Model) error {
 	if why := convert.WrongImportance(m, c.Tree.Whole); why != "" {
-		return fmt.Errorf("--imatrix %s: %s; name one that llama-imatrix made from this model", printableName(c.options.Imatrix), why)
+		return fmt.Errorf("--imatrix %s: %s; name one that llama-imatrix made from this model", conceal.Printable(c.options.Imatrix), why)
 	}
 	return nil
 }

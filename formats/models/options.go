@@ -268,7 +268,7 @@ func (c *Convert) AsksMLX() bool {
 
 // openImportance opens an importance matrix and the file that it reads.
 func openImportance(path string, links source.Links) (*imatrix.Matrix, io.Closer, error) {
-	fail := func(err error) error { return fmt.Errorf("--imatrix %s: %w", printableName(path), err) }
+	fail := func(err error) error { return fmt.Errorf("--imatrix %s: %w", conceal.Printable(path), err) }
 	f, err := source.OpenNamed(path, links)
 	if err != nil {
 		return nil, nil, fail(err)
@@ -322,6 +322,3 @@ func readNamed(path string, links source.Links, most int64) ([]byte, error) {
 	b := make([]byte, min(f.Size(), most))
 	return b, tensorfs.ReadFull(f, b, 0)
 }
-
-// printableName returns the name of a model or a file for messages.
-func printableName(name string) string { return tensorfs.Printable(conceal.Name(name)) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 )
 
 // BlankUnit returns an error if the unit of a flag's number follows as an argument, as in --size 20 GB.
@@ -19,7 +20,7 @@ func BlankUnit(set *pflag.FlagSet, args []string) (err error) {
 		}
 		for _, a := range args {
 			if _, serr := os.Lstat(a); serr != nil && units.MatchString(a) {
-				err = UsageError{Err: fmt.Errorf("%s follows --%s after a blank; write it without one, as in --%[2]s 24%[1]s", PrintableName(a), f.Name)}
+				err = UsageError{Err: fmt.Errorf("%s follows --%s after a blank; write it without one, as in --%[2]s 24%[1]s", conceal.Printable(a), f.Name)}
 			}
 		}
 	})
@@ -55,7 +56,7 @@ func UnexpandedHome(set *pflag.FlagSet, args []string) (err error) {
 			return
 		}
 		if _, serr := os.Lstat(first); serr != nil {
-			err = UsageError{Err: fmt.Errorf("%s%s: the shell replaces ~ by the home directory only at the beginning of a word and outside quotes; write \"$HOME\" instead", flag, PrintableName(value))}
+			err = UsageError{Err: fmt.Errorf("%s%s: the shell replaces ~ by the home directory only at the beginning of a word and outside quotes; write \"$HOME\" instead", flag, conceal.Printable(value))}
 		}
 	}
 	for _, a := range args {

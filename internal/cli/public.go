@@ -3,13 +3,8 @@ package cli
 import (
 	"strings"
 
-	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 )
-
-// PrintableName is the name of a model, as the user wrote it, for messages: without secrets.
-// Errors about other arguments go through PublicText.
-func PrintableName(model string) string { return tensorfs.Printable(conceal.Name(model)) }
 
 // PublicText is a message without secrets: of addresses among the arguments of the command
 // line, however they are written, and of all others.

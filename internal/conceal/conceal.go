@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/tensorfs/tensorfs"
 )
 
 // URL returns an address without its user, password, query and fragment.
@@ -45,6 +47,9 @@ func Name(s string) string {
 	}
 	return scheme + "://..."
 }
+
+// Printable returns the name of a model, as the user wrote it, for messages: without secrets, and without characters that a terminal takes for commands.
+func Printable(name string) string { return tensorfs.Printable(Name(name)) }
 
 // isScheme reports whether an address can begin with s, perhaps after the prefix of a store, as in
 // hf:https://HOST. A path may have "://" in it too.

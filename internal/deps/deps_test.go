@@ -43,7 +43,7 @@ var rules = map[string]rule{
 	"internal/parallel":                  {"internal/rescue", "", "it runs functions, whatever they do"},
 	"internal/opendir":                   {"root", "", "it makes files and gives them names, whatever they are of"},
 	"internal/rescue":                    {"root", "", "it makes errors of panics, whatever panicked"},
-	"internal/conceal":                   {"", "", "it changes texts, whoever shows them"},
+	"internal/conceal":                   {"root", "", "it changes texts, whoever shows them"},
 	"internal/near":                      {"root", "", "it compares and lists names, whatever they are of"},
 	"internal/web":                       {"root internal/conceal internal/source/readahead internal/source internal/cache", "internal/testing/datatest", "it reads files of servers, whatever protocol names them and whatever is in them"},
 	"internal/remote":                    {"root internal/opendir internal/parallel internal/source internal/cache internal/web formats/gguf", "", "it lists files of servers for parsers, and knows no protocol; of models it knows how the files of a split one are called"},

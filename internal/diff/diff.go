@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/compare"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/verify"
 	"github.com/tensorfs/tensorfs/views"
@@ -64,7 +65,7 @@ func Compare(ctx context.Context, stderr io.Writer, x, y *tree.Tree, a, b, glob 
 			return progress.Add
 		})
 	}
-	if err := verify.FinishRead(ctx, progress, err, cli.PrintableName(a)+" and "+cli.PrintableName(b), "tensors", x.Model, y.Model); err != nil {
+	if err := verify.FinishRead(ctx, progress, err, conceal.Printable(a)+" and "+conceal.Printable(b), "tensors", x.Model, y.Model); err != nil {
 		return nil, err
 	}
 	return &Report{a: x, b: y, config: config, notes: models.Notes, results: results, ranks: ranks}, nil

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
 
@@ -64,7 +65,7 @@ func LogPath(name string) (string, error) {
 	}
 	if meant := near.Names(name, LogNames(), 1); meant != nil && !strings.Contains(name, "/") {
 		if _, err := os.Lstat(name); err != nil {
-			return "", cli.UsageError{Err: fmt.Errorf("--log %s: did you mean %s? For a file of that name write ./%[1]s", cli.PrintableName(name), meant[0])}
+			return "", cli.UsageError{Err: fmt.Errorf("--log %s: did you mean %s? For a file of that name write ./%[1]s", conceal.Printable(name), meant[0])}
 		}
 	}
 	return filepath.Abs(name)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
-	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
@@ -106,5 +106,5 @@ func (s *Spec) where(server Served) string {
 	if n, ok := server.(*nfsServed); ok && s.Mountpoint == "" {
 		return n.url()
 	}
-	return fmt.Sprintf("%s is mounted at %s; Ctrl-C unmounts", cli.PrintableName(s.Model), tensorfs.Printable(s.Mountpoint))
+	return fmt.Sprintf("%s is mounted at %s; Ctrl-C unmounts", conceal.Printable(s.Model), tensorfs.Printable(s.Mountpoint))
 }

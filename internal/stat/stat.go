@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/convert/hf"
 	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/near"
@@ -82,9 +83,9 @@ func Select(m *tensorfs.Model, model, want string) (rows []*Row, one bool, err e
 	}
 	names = append(names, hf...)
 	if close := near.Names(name, names, 3); len(close) > 0 {
-		return nil, false, fmt.Errorf("%s: no such tensor in %s; %s", tensorfs.Printable(name), cli.PrintableName(model), near.Question(close))
+		return nil, false, fmt.Errorf("%s: no such tensor in %s; %s", tensorfs.Printable(name), conceal.Printable(model), near.Question(close))
 	}
-	return nil, false, fmt.Errorf("%s: no such tensor in %s; tensorfs ls %[2]s 'raw/*' shows the names", tensorfs.Printable(name), cli.PrintableName(model))
+	return nil, false, fmt.Errorf("%s: no such tensor in %s; tensorfs ls %[2]s 'raw/*' shows the names", tensorfs.Printable(name), conceal.Printable(model))
 }
 
 // ofHF returns the rows that a NAME or a GLOB of Hugging Face's names selects in a

@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/views"
@@ -114,7 +115,7 @@ func (r *Reporter) find(f Finding) {
 	if r.Quiet && len(r.Lines) < MostLines {
 		r.Lines = append(r.Lines, "  "+where+tensorfs.OneLine(f.Problem))
 	} else if r.Quiet && len(r.Lines) == MostLines {
-		r.Lines = append(r.Lines, "  ... (tensorfs verify "+cli.PrintableName(r.Model)+" lists all)")
+		r.Lines = append(r.Lines, "  ... (tensorfs verify "+conceal.Printable(r.Model)+" lists all)")
 	}
 	r.print("%s%s", where, tensorfs.OneLine(f.Problem))
 }
@@ -238,7 +239,7 @@ func (r *Reporter) End(did string) error {
 	if r.failed != nil || len(r.Findings) == 0 {
 		return r.failed
 	}
-	return fmt.Errorf("%s: %s, listed on standard output; %s", cli.PrintableName(r.Model), cli.Plural(len(r.Findings), "finding"), r.Advice())
+	return fmt.Errorf("%s: %s, listed on standard output; %s", conceal.Printable(r.Model), cli.Plural(len(r.Findings), "finding"), r.Advice())
 }
 
 // advices say what to do about each kind of findings, the likely cause of others
@@ -263,10 +264,10 @@ func (r *Reporter) Advice() string {
 		}
 		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == a.kind }) {
 			if a.kind == KindDigest && (strings.HasPrefix(r.Model, hub.Prefix) || strings.HasPrefix(r.Model, ollama.Prefix)) {
-				return a.advice + ": tensorfs fetch --repair " + cli.PrintableName(r.Model)
+				return a.advice + ": tensorfs fetch --repair " + conceal.Printable(r.Model)
 			}
 			if a.kind == KindDigest && r.recorded {
-				return a.advice + ": tensorfs fetch --repair hf:ORG/NAME " + cli.PrintableName(r.Model)
+				return a.advice + ": tensorfs fetch --repair hf:ORG/NAME " + conceal.Printable(r.Model)
 			}
 			return a.advice
 		}
