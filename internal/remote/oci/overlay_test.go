@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// A name that no file of a model can have is refused where it is read, in a manifest or in an
-// archive. What follows is done for each part of a name: for 100,000 folders that takes minutes.
+// The readers of manifests and of archives refuse a name that no file of a model can have. What follows is done for each part of a name: for 100,000 folders that takes minutes.
 func TestHostileNames(t *testing.T) {
 	const layers = `{"config":{"mediaType":%q},"layers":[{"mediaType":%q,"digest":"sha256:%064d","size":1,"annotations":{%q:%q}}]}`
 	deep := strings.Repeat("a/", 100_000) + "m.gguf"
