@@ -123,9 +123,7 @@ func tensorfsCommand(args ...string) *exec.Cmd {
 	if program == "" {
 		program = os.Args[0]
 	}
-	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
-	return cmd
+	return exec.Command(program, args...)
 }
 
 // timed runs a command to its end.

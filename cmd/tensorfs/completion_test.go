@@ -33,7 +33,6 @@ func TestEveryCommandCompletes(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	t.Setenv(asProgram, "1")
 	model, err := filepath.Abs(q8)
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,6 @@ func leaves(c *cobra.Command) (all []*cobra.Command) {
 // forms, and searches all output for these. A new command is tested without a change here.
 func TestSecretsOfAddresses(t *testing.T) {
 	apart(t)
-	t.Setenv(asProgram, "1")
 	s := testweb.New(t)
 	b, err := os.ReadFile(q8)
 	must(t, err)

@@ -66,7 +66,6 @@ func TestDequantise(t *testing.T) {
 	} {
 		place := filepath.Join(t.TempDir(), "place")
 		for _, args := range [][]string{{"cat", model, "hf/config.json"}, {"export", model, place, "hf"}, {"mount", model, place}, {"info", model}} {
-			t.Setenv(asProgram, "1")
 			code, out, stderr := command(append(append(args[:1:1], "--dequantise"), args[1:]...)...)
 			if code != 1 || out != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 				t.Errorf("%q: exit code %d, %q", args, code, stderr)

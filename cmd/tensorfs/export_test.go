@@ -203,7 +203,6 @@ func TestExportKilled(t *testing.T) {
 	args := []string{"export", "-j1", model, dir, "raw"}
 	for attempt := 0; ; attempt++ {
 		c := exec.Command(os.Args[0], args...)
-		c.Env = append(os.Environ(), asProgram+"=1")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +275,6 @@ func TestExportOfAChangedModel(t *testing.T) {
 func TestExportInterrupted(t *testing.T) {
 	model, dir := bigModel(t, 256<<20), t.TempDir()
 	c := exec.Command(os.Args[0], "export", "-j1", model, dir, "raw")
-	c.Env = append(os.Environ(), asProgram+"=1")
 	var stderr strings.Builder
 	c.Stderr = &stderr
 	if err := c.Start(); err != nil {

@@ -295,7 +295,6 @@ func TestToOllamaKilled(t *testing.T) {
 	}
 	for attempt := 0; ; attempt++ {
 		c := exec.Command(os.Args[0], args...)
-		c.Env = append(os.Environ(), asProgram+"=1")
 		must(t, c.Start())
 		testlimit.Wait(t, "stretch", func() bool {
 			list, _ := filepath.Glob(filepath.Join(store, ".tensorfs-*/.tensorfs-export/log"))
@@ -339,7 +338,6 @@ func TestToOllamaAtOnce(t *testing.T) {
 				name = fmt.Sprintf("own%d", i)
 			}
 			c := exec.Command(os.Args[0], "export", "--to-ollama", name, "--gguf-type", "q8_0", "../../testdata/whole-gguf/qwen2")
-			c.Env = append(os.Environ(), asProgram+"=1")
 			var stderr strings.Builder
 			c.Stderr = &stderr
 			if c.Run() != nil {

@@ -53,7 +53,6 @@ func TestGGUFType(t *testing.T) {
 			{"mount", "-o", "gguf_type=" + c.name, c.model, place},
 			{"info", "--gguf-type", c.name, c.model},
 		} {
-			t.Setenv(asProgram, "1")
 			code, out, stderr := command(args...)
 			if code != c.code || out != "" || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
 				t.Errorf("%q: exit code %d, %q", args, code, stderr)

@@ -30,7 +30,6 @@ func vast(t *testing.T) string {
 // and what became of their output.
 func TestInterrupted(t *testing.T) {
 	needSignal(t, syscall.SIGINT)
-	t.Setenv(asProgram, "1")
 	model := vast(t)
 	for _, c := range []struct {
 		args []string
@@ -83,7 +82,6 @@ func TestInterrupted(t *testing.T) {
 // end. Into a pipe it has none, because the pipe's reader may write to the same terminal.
 func TestCatProgress(t *testing.T) {
 	needSignal(t, syscall.SIGINT)
-	t.Setenv(asProgram, "1")
 	model := vast(t)
 	terminal, inside := pseudoTerminal(t)
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -120,7 +118,6 @@ func TestCatProgress(t *testing.T) {
 // fetches only the rest.
 func TestFetchInterrupted(t *testing.T) {
 	needSignal(t, syscall.SIGINT)
-	t.Setenv(asProgram, "1")
 	apart(t)
 	h := testhub.NewHub(t)
 	t.Setenv("HF_ENDPOINT", h.URL)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -92,6 +93,16 @@ func TestMain(m *testing.M) {
 			server.NFSClients["linux"] = linuxClient
 		}
 		main()
+	}
+	// What tests start is the program. Started with a command line and without this variable, all tests
+	// would run again, in another directory, as the server of one of them.
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "%s=1 runs this as tensorfs\n", asProgram)
+		os.Exit(2)
+	}
+	if err := os.Setenv(asProgram, "1"); err != nil {
+		panic(err)
 	}
 	server.StartAgain = nil
 	// No test sends a request to another machine. Tests with their own servers allow it.
@@ -249,7 +260,6 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"mount", "--i2s", "999", q8, t.TempDir()}, 2, "want 128, 64, rows4 or trinity"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
-			t.Setenv(asProgram, "1")
 			t.Setenv("XDG_RUNTIME_DIR", "")
 			code, _, stderr := command(test.args...)
 			if code != test.code {

@@ -39,7 +39,6 @@ func TestMLXBits(t *testing.T) {
 	} {
 		place := filepath.Join(t.TempDir(), "place")
 		for _, args := range [][]string{{"cat", c.model, "mlx/config.json"}, {"export", c.model, place, "mlx"}, {"mount", c.model, place}, {"info", c.model}} {
-			t.Setenv(asProgram, "1")
 			code, out, stderr := command(append(append(args[:1:1], strings.Fields(c.flags)...), args[1:]...)...)
 			if code != c.code || out != "" || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
 				t.Errorf("%s %q: exit code %d, %q", c.flags, args, code, stderr)

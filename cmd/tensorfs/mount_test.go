@@ -26,7 +26,6 @@ import (
 func needFUSE(t *testing.T) {
 	t.Helper()
 	testmount.Need(t)
-	t.Setenv(asProgram, "1")
 }
 
 // mounted mounts a model for the time of the test.

@@ -44,7 +44,6 @@ func TestOddMountpoints(t *testing.T) {
 
 // An empty argument is a variable that is not set, not the current directory.
 func TestEmptyArguments(t *testing.T) {
-	t.Setenv(asProgram, "1")
 	model, err := filepath.Abs(q8)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +74,6 @@ func TestMountpointIsNotTheRoot(t *testing.T) {
 // every backend, unless its user knows better.
 func TestMountpointIsEmpty(t *testing.T) {
 	needFUSE(t)
-	t.Setenv(asProgram, "1")
 	ownStates(t)
 	model, err := filepath.Abs(q8)
 	must(t, err)

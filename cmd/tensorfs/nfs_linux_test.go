@@ -130,7 +130,6 @@ exec %s -t tmpfs -o ro "$5" "$6"
 // mountsNFS lets a test and its programs mount by NFS.
 func mountsNFS(t *testing.T) {
 	t.Helper()
-	t.Setenv(asProgram, "1")
 	t.Setenv(withNFSClient, "1")
 	server.NFSClients["linux"] = linuxClient
 	t.Cleanup(func() { delete(server.NFSClients, "linux") })

@@ -48,7 +48,6 @@ var interrupted = regexp.MustCompile(`^tensorfs: .*endless.safetensors: interrup
 // are erased.
 func TestVerifyInterrupted(t *testing.T) {
 	needSignal(t, syscall.SIGINT)
-	t.Setenv(asProgram, "1")
 	t.Setenv("NO_COLOR", "1")
 	model := endless(t)
 	terminal, inside := pseudoTerminal(t)
@@ -82,7 +81,6 @@ func TestVerifyInterrupted(t *testing.T) {
 // as not verified.
 func TestVerifyTerminated(t *testing.T) {
 	needSignal(t, syscall.SIGTERM)
-	t.Setenv(asProgram, "1")
 	model := endless(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		c := program(t, "verify", model)

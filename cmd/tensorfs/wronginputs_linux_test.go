@@ -24,7 +24,6 @@ func TestWrongInputs(t *testing.T) {
 	apart(t)
 	t.Setenv("OLLAMA_MODELS", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HF_HUB_CACHE", filepath.Join(t.TempDir(), "none"))
-	t.Setenv(asProgram, "1")
 	dir := t.TempDir()
 	gguf, err := os.ReadFile(q8)
 	must(t, err)
