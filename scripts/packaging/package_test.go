@@ -17,30 +17,10 @@ import (
 
 const version = "1.2.3-rc1"
 
-// build runs scripts/package for this machine's architecture.
-func build(t *testing.T, formats string) (dir string) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("not in the short form: it builds packages")
-	}
-	if runtime.GOOS != "linux" {
-		t.Skip("NOT TESTED: packages, which are built on Linux")
-	}
-	dir = t.TempDir()
-	c := exec.Command("../package", version)
-	c.Env = append(os.Environ(), "TARGETS=linux/"+runtime.GOARCH, "FORMATS="+formats, "DIST="+dir)
-	out, err := c.CombinedOutput()
-	if err != nil {
-		skipOffline(t, out)
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return dir
-}
-
 func needs(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
-		t.Skipf("%s is not installed, which looks into packages", program)
+		t.Skipf("NOT TESTED: packages: %s is not installed, which looks into them", program)
 	}
 }
 
@@ -53,11 +33,12 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-func TestDeb(t *testing.T) {
+// tryDeb looks at a package of Debian: its fields, its files with their modes, and what they contain.
+func tryDeb(t *testing.T, dist, deb string) {
 	needs(t, "dpkg-deb")
-	dir := build(t, "deb")
-	deb := filepath.Join(dir, "tensorfs_1.2.3~rc1_"+runtime.GOARCH+".deb")
-	for field, want := range map[string]string{"Package": "tensorfs", "Version": "1.2.3~rc1", "Architecture": runtime.GOARCH, "Recommends": "fuse3", "Depends": ""} {
+	tryPackage(undeb)(t, dist, deb)
+	_, arch, _ := strings.Cut(strings.TrimSuffix(deb, ".deb"), packaged+"_")
+	for field, want := range map[string]string{"Package": "tensorfs", "Version": packaged, "Architecture": arch, "Recommends": "fuse3", "Depends": ""} {
 		if got := strings.TrimSpace(output(t, "dpkg-deb", "-f", deb, field)); got != want {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}
@@ -103,9 +84,6 @@ func TestDeb(t *testing.T) {
 		}
 	}
 	program := filepath.Join(root, "usr/bin/tensorfs")
-	if out := output(t, program, "--version"); !strings.HasPrefix(out, "tensorfs 1.2.3~rc1 (") {
-		t.Errorf("--version prints %q", out)
-	}
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
@@ -134,24 +112,6 @@ func TestDeb(t *testing.T) {
 	if text, err := io.ReadAll(z); err != nil || !bytes.Contains(text, []byte("tensorfs 1.2.3~rc1")) {
 		t.Errorf("the page of mount.tensorfs: %v, %.80q", err, text)
 	}
-
-	debs := []string{deb}
-	if library := filepath.Join(dir, "libtensorfs-dev_1.2.3~rc1_"+runtime.GOARCH+".deb"); compiler() != "" {
-		checkLibrary(t, library)
-		debs = append(debs, library)
-	} else {
-		t.Log("NOT TESTED: the package of the C interface, because there is no C compiler")
-	}
-
-	// The same commit gives the same bytes, whenever and wherever it is built.
-	again := build(t, "deb")
-	for _, deb := range debs {
-		a, aerr := os.ReadFile(deb)
-		b, berr := os.ReadFile(filepath.Join(again, filepath.Base(deb)))
-		if aerr != nil || berr != nil || !bytes.Equal(a, b) {
-			t.Errorf("%s: two runs give different packages (%v, %v)", filepath.Base(deb), aerr, berr)
-		}
-	}
 }
 
 // compiler returns the C compiler that the go command takes; "" without one.
@@ -164,11 +124,13 @@ func compiler() string {
 	return path
 }
 
-// checkLibrary builds a program against the unpacked package of the C interface, and
-// runs it.
-func checkLibrary(t *testing.T, deb string) {
-	t.Helper()
-	for field, want := range map[string]string{"Package": "libtensorfs-dev", "Version": "1.2.3~rc1", "Architecture": runtime.GOARCH, "Section": "libdevel"} {
+// tryLibraryDeb looks at a package of the C interface for Debian. If it is for this machine, a program
+// is built with it, and run.
+func tryLibraryDeb(t *testing.T, dist, deb string) {
+	needs(t, "dpkg-deb")
+	tryLibrary(undeb)(t, dist, deb)
+	_, arch, _ := strings.Cut(strings.TrimSuffix(deb, ".deb"), packaged+"_")
+	for field, want := range map[string]string{"Package": "libtensorfs-dev", "Version": packaged, "Architecture": arch, "Section": "libdevel"} {
 		if got := strings.TrimSpace(output(t, "dpkg-deb", "-f", deb, field)); got != want {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}
@@ -183,6 +145,10 @@ func checkLibrary(t *testing.T, deb string) {
 		if st, err := os.Stat(filepath.Join(root, name)); err != nil || st.Mode().Perm()&0o444 != 0o444 || st.Size() == 0 {
 			t.Errorf("%s: %v, %v", name, st, err)
 		}
+	}
+	if arch != runtime.GOARCH {
+		t.Logf("NOT TESTED: a program with the package, which is for %s", arch)
+		return
 	}
 	if _, err := exec.LookPath("pkg-config"); err != nil {
 		t.Log("NOT TESTED: a program with the package, because there is no pkg-config")
