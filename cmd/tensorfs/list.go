@@ -153,7 +153,7 @@ const (
 // printModels prints the table and, below a model that cannot be opened, why.
 func printModels(stdout io.Writer, rows []listedModel, notes []string) error {
 	width := max(cli.Width(stdout), 40)
-	t := cli.Table{Right: []bool{3: true, 5: true}}
+	t := cli.Table{Right: []bool{3: true, 5: true}, Spare: []int{1, 2}}
 	if len(rows) > 0 {
 		t.Add("NAME", "FORMAT", "ARCHITECTURE", "PARAMS", "QUANT", "SIZE")
 	}

@@ -13,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 )
 
@@ -332,6 +334,16 @@ func TestStatusText(t *testing.T) {
 		if got := (&mountStatus{Mounted: &at}).age(now); got != want {
 			t.Errorf("%v: %s, want %s", ago, got, want)
 		}
+	}
+	// It has what happened, once, and no property of the model, which info prints.
+	ended := mountStatus{Warnings: []fs.Fault{{Message: server.NotReadAhead + ` why="no room"`}}, Warm: &fs.WarmStatus{View: "hf", Ended: "no room"}}
+	var printed strings.Builder
+	if ended.print(&printed); strings.Count(printed.String(), "no room") != 1 {
+		t.Errorf("%s", &printed)
+	}
+	transposed := mounted(t, "../../testdata/whole-gguf/gpt2")
+	if _, out, _ := command("status"); !strings.Contains(out, transposed) || strings.Contains(out, "transposed, so") {
+		t.Errorf("%s", out)
 	}
 	// The contract of --json, for other programs.
 	_, text, _ := command("status", "--json")

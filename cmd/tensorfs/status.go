@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/server"
 )
 
 type statusOptions struct{ json bool }
@@ -161,7 +162,7 @@ func (m *mountStatus) print(stdout io.Writer) {
 	if last := m.LastError; last != nil && !slices.ContainsFunc(m.Changed, isChange) {
 		say("last %s", messageText("error", *last))
 	}
-	if n := len(m.Warnings); n > 0 {
+	if n := len(m.Warnings); n > 0 && (m.Warm == nil || m.Warm.Ended == "" || !strings.HasPrefix(m.Warnings[n-1].Message, server.NotReadAhead)) {
 		say("last %s", messageText("warning", m.Warnings[n-1]))
 	}
 	if m.Unwatched != "" {

@@ -13,6 +13,7 @@ import (
 type Table struct {
 	Right    []bool // by column: numbers are on the right of theirs
 	NameLast bool   // the name is the last cell, not the first
+	Spare    []int  // columns that are left out, in this order, if rows take a second line below the name
 	Widest   int    // of a column; a longer text moves what follows. 0: as wide as it takes
 	Rows     []TableRow
 }
@@ -39,6 +40,8 @@ const (
 	// narrowestName is the least that the column of names takes beside others.
 	narrowestName = 16
 	columnGap     = 2
+	// leftOut is the width of a column of Table.Spare that is not printed.
+	leftOut = -1
 )
 
 // Print writes the table in lines of at most width columns.
@@ -61,6 +64,13 @@ func (t *Table) Print(w io.Writer, width int) {
 		others := 0
 		for _, n := range widths[1:] {
 			others += columnGap + n
+		}
+		for _, k := range t.Spare {
+			if others <= width {
+				break
+			}
+			others -= columnGap + widths[k]
+			widths[k] = leftOut
 		}
 		if widths[0] = min(widths[0], max(width-others, narrowestName)); widths[0]+others > width {
 			widths[0] = 0 // all names have lines of their own
@@ -99,6 +109,9 @@ func (t *Table) row(w io.Writer, cells []string, widths []int, indent, width int
 	}
 	at := widths[0] // where the column before ends
 	for k, text := range cells[1:] {
+		if widths[k+1] == leftOut {
+			continue
+		}
 		n, last := widths[k+1], k+2 == len(widths) && !t.Right[k+1]
 		if last {
 			n = Cells(text)

@@ -63,13 +63,21 @@ tensors (2)
 	names := Table{Right: []bool{true, false, false}, NameLast: true}
 	names.Add("8192", "F16", "a/name of blanks")
 	names.Add("5", "F16", "b")
+	spare := Table{Right: []bool{3: true}, Spare: []int{2, 1}}
+	spare.Add("name", "format", "architecture", "size")
+	spare.Add("a/long/name", "gguf", "llama", "2 KiB")
 	why := Table{Right: make([]bool, 2)}
 	why.Add("class", "why")
 	why.Add("a", "it has no tokenizer that a program reads")
 	for _, c := range []struct {
 		table *Table
 		want  string
-	}{{&names, `
+	}{{&spare, `
+name
+  format   size
+a/long/name
+  gguf    2 KiB
+`}, {&names, `
 8192  F16
   a/name of blanks
    5  F16  b

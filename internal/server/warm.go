@@ -42,6 +42,9 @@ func (w *warmer) status() func() fs.WarmStatus {
 	}
 }
 
+// NotReadAhead begins the warning about a view that is not read ahead to its end. The reason is in the Ended of [fs.WarmStatus], too.
+const NotReadAhead = "not all of the model was read ahead"
+
 var errNoRoom = errors.New("no memory is left for more")
 
 // start begins to read and returns how to end it.
@@ -63,7 +66,7 @@ func (w *warmer) start(logger *slog.Logger) (stop func()) {
 		if err != nil {
 			why := tensorfs.OneLine(err.Error())
 			w.ended.Store(&why)
-			logger.Warn("not all of the model was read ahead", "view", w.view, "bytes", w.done.Load(), "of", w.what.Bytes, "why", why)
+			logger.Warn(NotReadAhead, "view", w.view, "bytes", w.done.Load(), "of", w.what.Bytes, "why", why)
 		}
 	}()
 	return func() {
