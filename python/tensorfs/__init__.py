@@ -13,20 +13,24 @@ converted when it is asked for. NumPy and torch are imported only where a functi
 
 from __future__ import annotations
 
+import json as _json
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
 from ._files import File, Files
+from ._html import Report
 from ._lib import Absent, Changed, Error, Forked, Invalid, Malformed, NoMemory, NotFound, Unsupported
 from ._model import Model, Tensor, View
-from ._program import answer as _answer
+from ._prefetch import PrefetchLoader
+from ._program import output as _output
 from .safetensors import load_file, safe_open, weights
+from .safetensors import safetensor_error as _safetensor_error
 
 __version__ = "0.1.0"
 __all__ = [
-    "Absent", "Changed", "Error", "File", "Files", "Forked", "Invalid", "Malformed", "Model", "NoMemory", "NotFound", "Tensor", "Unsupported", "View",
-    "diff", "load_file", "open", "safe_open", "stat", "weights",
+    "Absent", "Changed", "Error", "File", "Files", "Forked", "Invalid", "Malformed", "Model", "NoMemory", "NotFound",
+    "PrefetchLoader", "Report", "SafetensorError", "Tensor", "Unsupported", "View", "diff", "load_file", "open", "report", "safe_open", "stat", "weights",
 ]  # fmt: skip
 
 
@@ -58,21 +62,44 @@ def open(
     )  # fmt: skip
 
 
+def __getattr__(name: str) -> Any:
+    if name == "SafetensorError":  # which imports safetensors, if it is installed
+        return _safetensor_error()
+    raise AttributeError(f"module 'tensorfs' has no attribute {name!r}")
+
+
 def stat(model: Union[str, os.PathLike, Model], name: Optional[str] = None) -> Any:
     """The numbers of tensors, as ``tensorfs stat --json`` has them: least, greatest, mean, histogram, NaN."""
-    return _answer("stat", _named(model), *([name] if name else []), options=_adapters(model))
+    return _json.loads(_output("stat", _named(model), *([name] if name else []), options=["--json", *_adapters(model), *_reading(model)]))
 
 
 def diff(a: Union[str, os.PathLike, Model], b: Union[str, os.PathLike, Model]) -> Any:
     """What differs between two models, as ``tensorfs diff --json`` has it."""
     if _adapters(a):
         raise Invalid("adapters are applied only to the second model")
-    return _answer("diff", _named(a), _named(b), options=_adapters(b), right=(0, 1))
+    return _json.loads(_output("diff", _named(a), _named(b), options=["--json", *_adapters(b), *_reading(a, b)], right=(0, 1)))
+
+
+def report(model: Union[str, os.PathLike, Model], other: Union[str, os.PathLike, Model, None] = None) -> Report:
+    """The page of ``tensorfs report``, which a notebook shows: all tensors are read. With another model, it is where the two differ."""
+    models = [model] if other is None else [model, other]
+    if _adapters(model) != _adapters(models[-1]):
+        raise Invalid("a report applies the same adapters to both models")
+    return Report(_output("report", *map(_named, models), options=["--output=-", *_adapters(model), *_reading(*models)]).decode())
 
 
 def _adapters(model: Union[str, os.PathLike, Model]) -> list[str]:
     adapters = model._opened[1].get("lora") or [] if isinstance(model, Model) else []
     return [f"--lora={os.fsdecode(a)}" for a in adapters]
+
+
+def _reading(*models: Union[str, os.PathLike, Model]) -> list[str]:
+    """The options of models for whatever reads them."""
+    options: dict[str, Any] = {}
+    for model in models:
+        given = model._opened[1] if isinstance(model, Model) else {}
+        options.update({name: given[name] for name in ("offline", "i2s") if given.get(name)})
+    return [f"--{name}" if value is True else f"--{name}={value}" for name, value in options.items()]
 
 
 def _named(model: Union[str, os.PathLike, Model]) -> Union[str, os.PathLike]:

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from html import escape
-from typing import Any
+from typing import Any, Union
+
+class Report:
+    """A page, which a notebook shows in a frame of its own: ``html`` is its text."""
+
+    def __init__(self, html: str):
+        self.html = html
+
+    def save(self, path: Union[str, os.PathLike]) -> None:
+        """Writes the page to a file, for a browser."""
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(self.html)
+
+    def _repr_html_(self) -> str:
+        # The frame has no rights of the notebook's page; its scripts draw the map.
+        return f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" style="width:100%;height:800px;border:0"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"<tensorfs.Report, {len(self.html):,} characters>"
+
 
 _ROWS = 20
 _CELL = "padding:2px 10px;text-align:left;font-family:monospace"
@@ -19,11 +39,8 @@ def _table(head: list[str], rows: list[list[Any]]) -> str:
 def model(m: Any) -> str:
     """A model: what it is, and its first tensors."""
     about = f"<b>{escape(m.path)}</b>: {escape(m.format)}, {escape(m.architecture or 'of no known architecture')}"
-    view = m["raw"] if "raw" in m.views else m[m.views[0]]
-    rows = []
-    for name in list(view)[:_ROWS]:
-        t = view[name]
-        rows.append([t.name, t.dtype, " x ".join(map(str, t.shape)), f"{t.nbytes:,}", t.source_name])
+    view = m._first
+    rows = [[t.name, t.dtype, " x ".join(map(str, t.shape)), f"{t.nbytes:,}", t.source_name] for t in (view[name] for name in list(view)[:_ROWS])]
     more = f"<p>and {len(view) - _ROWS:,} more</p>" if len(view) > _ROWS else ""
     return f"<div><p>{about}; views {', '.join(m.views)}</p>{_table(['tensor', 'dtype', 'shape', 'bytes', 'in the file'], rows)}{more}</div>"
 

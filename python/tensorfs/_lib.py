@@ -52,6 +52,10 @@ class Invalid(Error, ValueError):
     """An argument makes no sense."""
 
 
+class OutOfRange(Invalid, IndexError):
+    """An index past the end of a tensor."""
+
+
 class Closed(Invalid):
     """The model was closed."""
 

@@ -151,6 +151,21 @@ class Model(Mapping):
         loaded = _Set(self._loader, _load(self._loader, view, wanted, progress, CACHE[cache], workers))
         return {name: Tensor(self, view, name, loaded) for name in wanted}
 
+    @property
+    def _first(self) -> View:
+        """The stored tensors, or the first view that there is."""
+        return self["raw" if "raw" in self.views else self.views[0] if self.views else "hf"]
+
+    def table(self, view: Optional[str] = None) -> list[dict[str, Any]]:
+        """The tensors of a view, a dictionary for each, as ``pandas.DataFrame(m.table())`` takes them. By default they are the stored ones."""
+        return [
+            dict(
+                name=t.name, source_name=t.source_name, dtype=t.dtype, shape=t.shape, elements=math.prod(t.shape), bytes=t.nbytes,
+                quant=t.quant and t.quant["mode"], bits=t.quant and t.quant["bits"], group_size=t.quant and t.quant["group_size"],
+            )
+            for t in (self._first if view is None else self[view]).values()
+        ]  # fmt: skip
+
     def close(self) -> None:
         """Ends the use of the model. It is a BufferError while tensors are alive; without close the model ends when they do."""
         self._loader.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,7 +10,7 @@ import sysconfig
 from collections.abc import Iterable
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any, Union
+from typing import Union
 
 from ._lib import Error, path
 
@@ -35,14 +34,14 @@ def _recorded(packages: Path) -> list[Path]:
     return [Path(os.path.normpath(p)) for p in found]
 
 
-def answer(command: str, *arguments: Union[str, os.PathLike], options: Iterable[str] = (), right: tuple[int, ...] = (0,)) -> Any:
-    """What the command prints as JSON. Arguments may begin with a dash, and be of bytes that are not UTF-8."""
-    line = [command, "--json", *options, "--", *arguments]
-    done = subprocess.run([program(), *(path(a, f"tensorfs {command}") for a in line)], capture_output=True)
+def output(command: str, *arguments: Union[str, os.PathLike], options: Iterable[str] = (), right: tuple[int, ...] = (0,)) -> bytes:
+    """What the command prints. Arguments may begin with a dash, and be of bytes that are not UTF-8."""
+    line = [command, *options, "--", *arguments]
+    done = subprocess.run([program(), *(path(a, f"tensorfs {command}") for a in line)], stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode not in right:
         said = done.stderr.decode(errors="replace").strip().removeprefix("tensorfs: ")
         raise Error(said or f"tensorfs {command} ended with {done.returncode}")
-    return json.loads(done.stdout)
+    return done.stdout
 
 
 def main() -> None:

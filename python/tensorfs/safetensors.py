@@ -1,20 +1,58 @@
-"""safe_open and load_file as the package safetensors has them, over any model: under the names of hf/, which transformers wants."""
+"""safe_open and load_file as the package safetensors has them, over any model: under the names of hf/, which transformers wants.
+
+Their errors are both of tensorfs and of safetensors: ``except SafetensorError`` works as before. Of a missing file it is FileNotFoundError, as there.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Callable, Optional, Union
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from . import _lib
+from ._files import File
+from ._index import checked, packed
 from ._model import NUMBERS, Model, Tensor, View, all_mapped, numpy_of, torch_of
+from ._prefetch import Delivered, Plan, PrefetchLoader, Rows, Work, rows_of, threads_of
 
 _THREADS = 4
+_PAGE = 4096
 _BACKENDS = ("mmap", "pread")
 _FRAMEWORKS = {"pt": "pt", "torch": "pt", "pytorch": "pt", "np": "np", "numpy": "np"}
+
+
+@lru_cache(maxsize=None)
+def safetensor_error() -> type[Exception]:
+    """SafetensorError of the package safetensors, or one of this package where that is not installed."""
+    try:
+        from safetensors import SafetensorError
+    except ImportError:
+        return type("SafetensorError", (Exception,), {"__module__": "tensorfs", "__doc__": "An error of safe_open and its like."})
+    return SafetensorError
+
+
+@lru_cache(maxsize=None)
+def _both(kind: type[_lib.Error]) -> type[_lib.Error]:
+    """A kind of error that is a SafetensorError too. In another process it is the kind alone."""
+    return type(kind.__name__, (kind, safetensor_error()), {"__module__": kind.__module__, "__reduce__": lambda e: (kind, e.args)})
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except _lib.NotFound:
+        raise
+    except _lib.Error as e:
+        if isinstance(e, safetensor_error()):
+            raise
+        raise _both(type(e))(*e.args).with_traceback(e.__traceback__) from None
 
 
 def _done(task: tuple[str, Future]) -> tuple[str, Any]:
@@ -26,11 +64,13 @@ class _Named:
 
     def __init__(self, model: Union[Model, str, os.PathLike], framework: str, device: Any, backend: str = "mmap", copy: bool = False, **options: Any):
         if framework not in _FRAMEWORKS:
-            raise ValueError(f"framework is {framework!r}; there are pt and np")
+            raise _lib.Invalid(f"framework is {framework!r}; there are pt and np")
         if backend not in _BACKENDS:
-            raise ValueError(f"backend is {backend!r}; there are {' and '.join(_BACKENDS)}")
+            raise _lib.Invalid(f"backend is {backend!r}; there are {' and '.join(_BACKENDS)}")
         self.framework, self.device, self.copy = _FRAMEWORKS[framework], device, copy or backend == "pread"
-        self.model = model if isinstance(model, Model) else Model(model, **options)
+        self.strict = self.framework == "np" or backend == "pread"  # where safetensors slices itself, and does not ask torch
+        self.model = model if isinstance(model, Model) else _opened(model, options)
+        self.headers: Optional[list[dict[str, Any]]] = None
         alone = self.model.format == "safetensors"  # no config.json says what model it is: its tensors are under its own names
         self.view: View = self.model["raw" if alone else "hf"]
         self.of = self.view._sources if alone else {name: name for name in self.view}
@@ -44,7 +84,7 @@ class _Named:
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.of:
-            raise _lib.Absent(f"{self.model.path} has no tensor {name!r}")
+            raise _lib.Absent(f"{self.model.path} does not contain tensor {name!r}")
         return self.view[self.of[name]]
 
     def empty(self, size: int) -> Any:
@@ -70,9 +110,13 @@ class _Named:
     def all(self, tensors: dict[str, Tensor]) -> Iterator[tuple[str, Any]]:
         """The numbers of tensors, in their order. What has to be converted or copied is so by several threads, a few tensors ahead of the caller, who
         may want one at a time; mapping is too little work for them."""
-        if not self.copy and all_mapped(self.model, self.view.name, self.of.values()):
-            yield from ((name, self.placed(self.mapped(t))) for name, t in tensors.items())
-            return
+        with _errors():
+            if not self.copy and all_mapped(self.model, self.view.name, self.of.values()):
+                yield from ((name, self.placed(self.mapped(t))) for name, t in tensors.items())
+                return
+            yield from self._converted(tensors)
+
+    def _converted(self, tensors: dict[str, Tensor]) -> Iterator[tuple[str, Any]]:
         pool, ahead = ThreadPoolExecutor(_THREADS), deque()
         try:
             for name, t in tensors.items():
@@ -98,12 +142,40 @@ class _Named:
     def get(self, t: Tensor) -> Any:
         return self.placed(self.whole(t, self.copy))
 
-    def placed(self, got: Any) -> Any:
-        return got if self.framework == "np" or self.device in (None, "cpu") else got.to(self.device)
+    def ahead(self, device: Any) -> Callable[[str, Rows], Any]:
+        """What threads do that prefetch. Where a tensor is mapped, its pages are read."""
+
+        def get(name: str, rows: Rows) -> Any:
+            t = self[name]
+            if rows is not None:
+                return self.placed(self.rows(t, *rows), device)
+            got = self.whole(t, self.copy)
+            if t.nbytes > _PAGE and not self.copy and t.mapped:
+                import numpy
+
+                numpy.frombuffer(t._memory(), numpy.uint8)[::_PAGE].max()
+            return self.placed(got, device)
+
+        return get
+
+    def placed(self, got: Any, device: Any = None) -> Any:
+        device = self.device if device is None else device
+        return got if self.framework == "np" or device in (None, "cpu") else got.to(device)
+
+
+def _opened(model: Union[str, os.PathLike], options: dict[str, Any]) -> Model:
+    try:
+        return Model(model, **options)
+    except _lib.NotFound:
+        if ":" in os.fsdecode(model) or os.path.exists(model):
+            raise
+        raise _lib.NotFound(f"No such file or directory: {os.fsdecode(model)}") from None  # as programs know it from safetensors
 
 
 class Slice:
-    """A part of a tensor: slice[2:5] converts these rows alone."""
+    """A part of a tensor: slice[2:5] converts these rows alone.
+
+    As in safetensors, slices of torch are clipped at the end, and those of NumPy and of the backend "pread" are an error there."""
 
     def __init__(self, named: _Named, name: str):
         self._named, self._tensor = named, named[name]
@@ -115,12 +187,18 @@ class Slice:
         return self._tensor.dtype
 
     def __getitem__(self, index: Any) -> Any:
+        with _errors():
+            return self._get(index)
+
+    def _get(self, index: Any) -> Any:
         t, named = self._tensor, self._named
-        index = index if isinstance(index, tuple) else (index,)
         if not t.plain:
             raise _lib.Unsupported(f"{t!r}: these bytes are not numbers row by row, which a slice could take: get_tensor returns them")
+        if named.strict:
+            index = checked(index, t.shape)
+        index = index if isinstance(index, tuple) else (index,)
         if NUMBERS[t.dtype].bits < 8 and named.framework == "pt":
-            index = _packed(index, t)
+            index = packed(index, t)
         first = index[0] if index else slice(None)
         if not t.shape or isinstance(first, bool) or not isinstance(first, (int, slice)):
             return named.get(t)[index]
@@ -128,7 +206,7 @@ class Slice:
         if isinstance(first, int):
             at = first + rows if first < 0 else first
             if not 0 <= at < rows:
-                raise IndexError(f"row {first} of {rows}")
+                raise _lib.OutOfRange(f"row {first} of {rows}")
             begin, end, kept = at, at + 1, 0
         else:
             begin, end, step = first.indices(rows)
@@ -141,20 +219,25 @@ class Slice:
         return named.placed(named.rows(t, begin, end)[(kept, *index[1:])])
 
 
-def _packed(index: tuple[Any, ...], t: Tensor) -> tuple[Any, ...]:
-    """An index of numbers as one of bytes, of which each has two in the last dimension."""
-    if any(i is not ... and (isinstance(i, bool) or not isinstance(i, (int, slice))) for i in index) or index.count(...) > 1:
-        raise _lib.Unsupported(f"{t!r}: tensors of this type can be sliced with integers and slices")
-    missing = len(t.shape) - sum(i is not ... for i in index)
-    at = index.index(...) if ... in index else len(index)
-    index = (*index[:at], *[slice(None)] * missing, *index[at + 1 :])
-    if len(index) != len(t.shape):
-        raise IndexError(f"{len(index)} indices of {len(t.shape)} dimensions")
-    last = index[-1]
-    begin, end, step = last.indices(t.shape[-1]) if isinstance(last, slice) else (1, 1, 1)
-    if begin % 2 or end % 2 or step != 1:
-        raise _lib.Unsupported(f"{t!r}: two of its numbers are a byte, so the last dimension can be sliced from an even index to an even one, without a step")
-    return (*index[:-1], slice(begin // 2, max(end, begin) // 2))
+def _header(file: File) -> Optional[dict[str, Any]]:
+    """The header of a safetensors file, whatever its name is; None for another file."""
+    start = file.read(0, 9)
+    size = int.from_bytes(start[:8], "little")
+    if start[8:] != b"{" or size > file.size - 8:
+        return None
+    try:
+        header = json.loads(file.read(8, size))
+    except ValueError:  # not UTF-8, or not JSON
+        return None
+    return header if all("data_offsets" in x for name, x in header.items() if name != "__metadata__") else None
+
+
+class TensorMeta(NamedTuple):
+    """What the header of the file says of a tensor."""
+
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
 
 
 class safe_open:  # noqa: N801  the name of what it stands in for
@@ -163,12 +246,15 @@ class safe_open:  # noqa: N801  the name of what it stands in for
     backend is "mmap", or "pread" to read what stands in files instead of mapping it."""
 
     def __init__(self, filename: Union[Model, str, os.PathLike], framework: str = "pt", device: Any = "cpu", *, backend: str = "mmap", **options: Any):
-        self._open: Optional[_Named] = _Named(filename, framework, device, backend, **options)
+        self._open: Optional[_Named] = None
+        self._begun: Optional[tuple[Work, weakref.finalize]] = None  # what prefetch has threads do, which get_tensor takes if the loader is gone
+        with _errors():
+            self._open = _Named(filename, framework, device, backend, **options)
 
     @property
     def _named(self) -> _Named:
         if self._open is None:
-            raise _lib.Closed("the file is closed: its with block has ended")
+            raise _both(_lib.Closed)("the file is closed: its with block has ended")
         return self._open
 
     def keys(self) -> list[str]:
@@ -176,64 +262,112 @@ class safe_open:  # noqa: N801  the name of what it stands in for
 
     def offset_keys(self) -> list[str]:
         """The names in the order of their bytes in the file."""
-        order = {name: (i, *x["data_offsets"]) for i, header in enumerate(self._headers()) for name, x in header.items() if name != "__metadata__"}
+        order = {name: (i, *x["data_offsets"]) for i, header in enumerate(self._headers) for name, x in header.items() if name != "__metadata__"}
         return sorted(self._named.of, key=lambda name: order.get(name, (0, 0)))
 
     def metadata(self) -> Optional[dict[str, str]]:
-        headers = self._headers()
-        return headers[0].get("__metadata__") if headers else None
+        return self._headers[0].get("__metadata__") if self._headers else None
 
+    @property
     def _headers(self) -> list[dict[str, Any]]:
-        files, headers = self._named.model.files, []
-        directory = "source/" if self._named.model.format == "safetensors" else "hf/"
-        names = files.list(directory)
-        # A file that is opened by its content has any name, and is the only one.
-        for name in names if directory == "source/" and len(names) == 1 else [n for n in names if n.endswith(".safetensors")]:
-            file = files[directory + name]
-            headers.append(json.loads(file.read(8, int.from_bytes(file.read(0, 8), "little"))))
-        return headers
+        """The headers of the safetensors files, read once."""
+        named = self._named
+        if named.headers is None:
+            with _errors():
+                files = named.model.files
+                if named.model.format == "safetensors":  # a file of any name
+                    paths = ["source/" + name for name in files.list("source/") if not name.endswith("/")]
+                else:
+                    paths = ["hf/" + name for name in files.list("hf/") if name.endswith(".safetensors")]
+                named.headers = [header for header in map(_header, map(files.__getitem__, paths)) if header is not None]
+        return named.headers
 
     def get_tensor(self, name: str) -> Any:
-        return self._named.get(self._named[name])
+        with _errors():
+            named, work = self._named, self._begun and self._begun[0]
+            if work and work.users == {"file"} and work.plan.get(name, ()) is None:  # it is prefetched whole, and no loader will hand it out
+                try:
+                    return work.take(name)
+                except Delivered:
+                    pass
+            return named.get(named[name])
 
     def get_tensors(self) -> dict[str, Any]:
         """All tensors, in the order of offset_keys."""
-        return dict(self._named.all({name: self._named[name] for name in self.offset_keys()}))
+        with _errors():
+            return dict(self._named.all({name: self._named[name] for name in self.offset_keys()}))
 
     def get_slice(self, name: str) -> Slice:
-        return Slice(self._named, name)
+        with _errors():
+            return Slice(self._named, name)
+
+    def get_tensor_meta(self, name: str) -> TensorMeta:
+        """The type, shape and place in the file of a tensor."""
+        with _errors():
+            t = self._named[name]
+        place = next((header[name]["data_offsets"] for header in self._headers if name in header), (0, t.nbytes))
+        return TensorMeta(t.dtype, list(t.shape), (place[0], place[1]))
+
+    def prefetch(self, plan: Optional[Plan] = None, *, device: Any = None, threads: Optional[int] = None) -> PrefetchLoader:
+        """Has threads read and convert what is needed next, and returns the loader that hands it out: :meth:`PrefetchLoader.take`, or iterating.
+
+        plan has None or a slice of rows for each name, such as those of this rank; without a plan it is all tensors, and they need memory for all.
+        device is where they go, by default that of the file. It is the interface of safetensors 0.9, for any format, framework and device."""
+        named = self._named
+        with _errors():
+            if plan is None:
+                wanted: dict[str, Rows] = dict.fromkeys(self.offset_keys())
+            else:
+                planned = rows_of(plan, lambda name: named[name].shape)
+                wanted = {name: planned[name] for name in self.offset_keys() if name in planned}
+            for name, rows in wanted.items():
+                if rows and not named[name].plain:
+                    raise _lib.Unsupported(f"{named[name]!r}: these bytes are not numbers row by row: use None in the prefetch plan")
+            work = Work(named.ahead(device), wanted, threads_of(threads, _THREADS))
+        self._forget()
+        self._begun = work, weakref.finalize(self, work.drop, "file")
+        self._begun[1].atexit = False
+        return PrefetchLoader(work, _errors)
+
+    def _forget(self) -> None:
+        if self._begun:
+            self._begun[1]()
+            self._begun = None
 
     def __enter__(self) -> safe_open:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Ends the use of this object. The model ends when the last tensor does."""
+        self._forget()
         self._open = None
 
 
 def load_file(
-    model: Union[Model, str, os.PathLike], device: Any = "cpu", framework: str = "pt", copy: bool = False,
+    filename: Union[Model, str, os.PathLike], device: Any = "cpu", framework: str = "pt", copy: bool = False,
     progress: Optional[Callable[[int, int], None]] = None, *, backend: str = "mmap", **options: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """All tensors of a model as safetensors.torch.load_file returns them, whatever the model is stored as.
 
     They may be written to, which neither the file nor anything else sees. What stands in files is mapped, and a page is copied when it is written to;
     ``copy=True`` and ``backend="pread"`` read it. ``framework`` is "pt" or "np". progress is called with bytes done and in all."""
-    named = _Named(model, framework, device, backend, copy, **options)
-    tensors = named.tensors()
-    total, done = sum(t.nbytes for t in tensors.values()), 0
-    loaded = {}
-    for name, got in named.all(tensors):
-        loaded[name] = got
-        done += tensors[name].nbytes
-        if progress:
-            progress(done, total)
-    return loaded
+    with _errors():
+        named = _Named(filename, framework, device, backend, copy, **options)
+        tensors = named.tensors()
+        total, done = sum(t.nbytes for t in tensors.values()), 0
+        loaded = {}
+        for name, got in named.all(tensors):
+            loaded[name] = got
+            done += tensors[name].nbytes
+            if progress:
+                progress(done, total)
+        return loaded
 
 
 def weights(
     model: Union[Model, str, os.PathLike], device: Any = "cpu", framework: str = "pt", copy: bool = False, *, backend: str = "mmap", **options: Any
 ) -> Iterator[tuple[str, Any]]:
     """The tensors of load_file one after the other, as loaders of engines take them: where they are converted or copied, few are in memory at a time."""
-    named = _Named(model, framework, device, backend, copy, **options)
-    return named.all(named.tensors())
+    with _errors():
+        named = _Named(model, framework, device, backend, copy, **options)
+        return named.all(named.tensors())

@@ -228,10 +228,10 @@ class Trial:
             self.failed.append((program, "ended", f"exit status {process.returncode}\n{self.said_last()}"))
 
     def package(self) -> None:
-        """The Python package, with torch, transformers and vLLM, and as a wheel."""
+        """The Python package, with torch, transformers, vLLM and the tests of safetensors, and as a wheel."""
         said("the Python package")
         command = [ROOT / "scripts/test-python", "--wheel", VENVS / "python/bin/python", "--", "--junit-xml", self.work / "package.xml"]
-        env = self.env | dict(TENSORFS_VLLM=str(VENVS / "vllm/bin/python"), TENSORFS_TEST_EVERY="1")
+        env = self.env | dict(TENSORFS_VLLM=str(VENVS / "vllm/bin/python"), TENSORFS_SAFETENSORS=str(VENVS / "safetensors"), TENSORFS_TEST_EVERY="1")
         with self.log.open("a") as log:
             subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=env)
         try:
