@@ -78,7 +78,8 @@ var attributeTable = func() map[string]attribute {
 
 // optionChecks are the checks of options that name files.
 var optionChecks = map[string]func(value, local string) (string, error){
-	"imatrix": checkPath,
+	"imatrix":           checkPath,
+	"tensor-types-from": checkModel,
 	"mmproj": func(value, local string) (string, error) {
 		if value == models.NoTower {
 			return value, nil

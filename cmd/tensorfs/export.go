@@ -204,6 +204,7 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 		{What: factModel, Is: tensorfs.Printable(t.Model.Path)},
 		{What: factVersion, Is: version()},
 		{What: "--gguf-type", Is: o.Types()},
+		{What: "--tensor-types-from", Is: mixFact(o.checked.Tree.Whole.Quantise)},
 		{What: "--set, --unset", Is: changesFact(o.checked.Tree.Whole.Changes)},
 		{What: "--mmproj", Is: cmp.Or(o.Mmproj, "the default")},
 		{What: "--lora", Is: cmp.Or(describe.WithAdapters("", t.Model), "none")},
@@ -227,6 +228,14 @@ func (o *modelFlags) facts(t *tree.Tree) (facts []export.Fact, never []os.FileIn
 		err = t.Model.Check()
 	}
 	return append(facts, of...), append(never, own...), err
+}
+
+// mixFact tells the types of another file from others: its path may have another file later.
+func mixFact(q *preset.Options) string {
+	if q == nil || q.From == nil {
+		return "none"
+	}
+	return q.From.Digest()
 }
 
 // changesFact tells changes of keys from others: texts of files may be long.

@@ -124,9 +124,12 @@ func (s *toStore) lmstudio(ctx context.Context) (*stores.Report, error) {
 		return nil, err
 	}
 	base := s.name[strings.IndexByte(s.name, '/')+1:]
-	switch preset, m := s.o.GGUFType, s.tree.Model; { // LM Studio takes the type from the name
-	case preset != "":
-		base += "-" + strings.ToUpper(preset)
+	q := s.o.checked.Tree.Whole.Quantise
+	switch m := s.tree.Model; { // LM Studio takes the type from the name
+	case q != nil && q.From != nil:
+		base += "-" + q.From.Label()
+	case q != nil:
+		base += "-" + strings.ToUpper(s.o.GGUFType)
 	case m.Format == "gguf" && len(m.Sources) == 1:
 		base = strings.TrimSuffix(path.Base(m.Sources[0].Name), ".gguf")
 	}

@@ -14,7 +14,7 @@ type flagGroup struct{ title, names string }
 // related ones of info. Other flags are a command's own, and come first.
 var flagGroups = []flagGroup{
 	{"What is shown", "views lora set unset dequantise mmproj i2s follow-links"},
-	{"Types in gguf/", "gguf-type pure tensor-type imatrix requantise"},
+	{"Types in gguf/", "gguf-type pure tensor-type tensor-types-from imatrix requantise"},
 	{"Types in mlx/", "mlx-bits mlx-group mlx-mode mlx-recipe mlx-device"},
 	{"Memory in llama.cpp", "context parallel unified cache-type-k cache-type-v swa-full batch ubatch flash-attn outputs gpu"},
 	{"The mount", "as foreground option backend allow-other nonempty no-mkdir no-passthrough read-ahead"},

@@ -52,6 +52,7 @@ var flagTable = []flagRow{
 		"(default: as stored, or the smallest that is exact)"},
 	{"", "pure", markOption, nil, "with --gguf-type, that type for all weights"},
 	{"", "tensor-type", markServer, nil, "with --gguf-type, another type for weights whose name in gguf/ the pattern finds: `REGEX=TYPE`, as often as needed"},
+	{"", "tensor-types-from", markOption, nil, "give weights in gguf/ the types that they have in `OTHER.gguf`; weights that it lacks have --gguf-type (default: its own)"},
 	{"", "imatrix", markOption, nil, "with --gguf-type, `FILE` of llama-imatrix that weighs the columns of each tensor"},
 	{"", "requantise", markOption, nil, "with --gguf-type or --mlx-bits, quantise again what is quantised already"},
 	{"", "dequantise", markOption, nil, "plain numbers in hf/ and mlx/ of a model that another program packed, such as GPTQ, AWQ or FP8 (default: as stored)"},

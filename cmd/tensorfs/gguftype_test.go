@@ -137,3 +137,33 @@ func TestQuantiseFlags(t *testing.T) {
 		t.Errorf("of another model: exit code %d, %s", code, stderr)
 	}
 }
+
+// TestTensorTypesFrom holds that the types of another file make the file that --tensor-type of each would make, in any
+// command that takes types, and what is refused.
+func TestTensorTypesFrom(t *testing.T) {
+	model := testdata + "quantise/models/dense256.gguf"
+	other := fileIn(t, "x-UD-Q4_K_XL.gguf", "--gguf-type", "q4_k_m", "--tensor-type", "attn_q=q8_0", "--tensor-type", `blk\.0\.attn_v=f16`, model, "gguf/model.gguf")
+	want, err := os.ReadFile(other)
+	must(t, err)
+	if got := succeeds(t, "cat", "--tensor-types-from", other, model, "gguf/model.gguf"); got != string(want) {
+		t.Error("other bytes than the file whose types were asked for")
+	}
+	dir := t.TempDir()
+	succeeds(t, "export", "--tensor-types-from", other, model, dir, "gguf")
+	if got, err := os.ReadFile(filepath.Join(dir, "gguf/model.gguf")); err != nil || string(got) != string(want) {
+		t.Errorf("export: %d bytes, %v", len(got), err)
+	}
+	// Another file at the same path has other types.
+	must(t, os.WriteFile(other, []byte(succeeds(t, "cat", "--gguf-type", "q8_0", model, "gguf/model.gguf")), 0o600))
+	failsWith(t, 1, []string{"export", "--tensor-types-from", other, model, dir, "gguf"}, "--tensor-types-from")
+	notes, types := notesOf(t, "gguf", testdata+"architectures/gemma3-vl", "--tensor-types-from", other)
+	if !strings.Contains(notes, "only x-UD-Q4_K_XL.gguf has output.weight, blk.6.attn_k.weight") || types["Q8_0"] == 0 {
+		t.Errorf("%v: %s", types, notes)
+	}
+	if text := succeeds(t, "info", "--tensor-types-from", other, testdata+"architectures/gemma3-vl"); !strings.Contains(text, "43 of its 65 weights are here") {
+		t.Error(text)
+	}
+	failsWith(t, 2, []string{"info", "--gguf-type", "all", "--tensor-types-from", other, model}, "leave --tensor-types-from out")
+	t.Setenv("HF_HUB_CACHE", t.TempDir())
+	failsWith(t, 1, []string{"cat", "--offline", "--tensor-types-from", "hf:acme/none", model, "gguf/model.gguf"}, "--tensor-types-from: hf:acme/none")
+}

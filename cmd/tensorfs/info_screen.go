@@ -222,6 +222,9 @@ func (s *infoScreen) views() {
 	for _, x := range s.info.Whole {
 		s.row(key, wholeLines, "%s/: %s", x.Name, x.Line())
 		key = ""
+		for _, note := range x.Files.Mix {
+			s.row("", wholeLines, "%s", note)
+		}
 	}
 }
 

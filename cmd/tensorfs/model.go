@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/cli"
@@ -81,6 +82,14 @@ func (f *modelFlags) check() error {
 		}
 		f.Files.KeepInside = inside
 		f.Library = library.Options{Skip: isOurs}
+		if formats.IsName(f.TypesFrom) { // its header is read here
+			if err := f.remote.check(); err != nil {
+				return err
+			}
+			files := f.remote.open().Formats(context.Background())
+			files.KeepInside, files.OwnNames = inside, !f.shared
+			f.Files = files
+		}
 		c, err := f.Check()
 		if err != nil {
 			return usageOf(err)

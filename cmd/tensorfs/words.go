@@ -86,7 +86,7 @@ var theirFlags = map[string]string{
 	"n-parallel": "parallel", "np": "parallel", "ctk": "cache-type-k", "ctv": "cache-type-v", "fa": "flash-attn", "batch-size": "batch", "ubatch-size": "ubatch",
 	"q-bits": "mlx-bits", "bits": "mlx-bits", "q-group-size": "mlx-group", "q-mode": "mlx-mode", "outtype": "gguf-type", "quant": "gguf-type", "quantize": "gguf-type",
 	"dtype": "gguf-type", "ftype": "gguf-type", "qtype": "gguf-type", "q": "mlx-bits", "cache-dir": "cache", "vfs-cache-max-size": "cache-size",
-	"allow-non-empty": "nonempty", "allow-nonempty": "nonempty", "imatrix-file": "imatrix", "vram": "gpu", "gpu-memory": "gpu", "threads": "jobs", "overwrite": "force", "yes": "force", "y": "force",
+	"allow-non-empty": "nonempty", "allow-nonempty": "nonempty", "imatrix-file": "imatrix", "types-from": "tensor-types-from", "tensor-type-from": "tensor-types-from", "tensor-types": "tensor-type", "vram": "gpu", "gpu-memory": "gpu", "threads": "jobs", "overwrite": "force", "yes": "force", "y": "force",
 	"adapter": "lora", "adapter-path": "lora", "override-kv": "set", "log-file": "log", "logfile": "log", "log-to": "log", "local-files-only": "offline",
 }
 

@@ -131,7 +131,11 @@ func (c *Checked) check(m *tensorfs.Model, path string, single bool) error {
 	}
 	const advice = "leave it out, name a model in F16, BF16 or F32, or add --requantise"
 	if why := convert.Kept(m, *o); why != "" {
-		return fmt.Errorf("%s: --gguf-type %s changes nothing: %s; %s", conceal.Printable(path), strings.ToLower(o.Quantise.Name), why, advice)
+		flag := "--gguf-type " + strings.ToLower(o.Quantise.Name)
+		if o.Quantise.Implied {
+			flag = "--tensor-types-from " + conceal.Printable(c.options.TypesFrom)
+		}
+		return fmt.Errorf("%s: %s changes nothing: %s; %s", conceal.Printable(path), flag, why, advice)
 	}
 	if err := c.WrongImportance(m); err != nil {
 		return err

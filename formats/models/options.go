@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -49,6 +50,7 @@ type Convert struct {
 	GGUFType    string   // --gguf-type, such as "q4_k_m"
 	Pure        bool     // --pure
 	TensorTypes []string // --tensor-type
+	TypesFrom   string   // --tensor-types-from, a GGUF file as Open names it
 	Requantise  bool     // --requantise
 	Imatrix     string   // --imatrix, a path
 
@@ -67,7 +69,7 @@ type Convert struct {
 // Fields returns pointers to the fields by the names of their flags: *string, *bool or *[]string.
 func (c *Convert) Fields() map[string]any {
 	return map[string]any{
-		"gguf-type": &c.GGUFType, "pure": &c.Pure, "tensor-type": &c.TensorTypes, "requantise": &c.Requantise, "imatrix": &c.Imatrix,
+		"gguf-type": &c.GGUFType, "pure": &c.Pure, "tensor-type": &c.TensorTypes, "tensor-types-from": &c.TypesFrom, "requantise": &c.Requantise, "imatrix": &c.Imatrix,
 		"mlx-bits": &c.MLXBits, "mlx-group": &c.MLXGroup, "mlx-mode": &c.MLXMode, "mlx-recipe": &c.MLXRecipe, "mlx-device": &c.MLXDevice,
 		"dequantise": &c.Dequantise, "mmproj": &c.Mmproj, "set": &c.Set, "unset": &c.Unset,
 	}
@@ -146,6 +148,9 @@ func (o *Options) Check() (c *Checked, err error) {
 	if err := o.types(to); err != nil {
 		return nil, err
 	}
+	if err := o.typesFrom(to); err != nil {
+		return nil, err
+	}
 	if to.Quantise != nil && o.Imatrix != "" {
 		if to.Importance, c.importance, err = openImportance(o.Imatrix, links); err != nil {
 			return nil, err
@@ -168,7 +173,10 @@ func (c *Checked) Close() error {
 
 // absolute makes paths independent of the working directory, which a server leaves.
 func (o *Options) absolute() (err error) {
-	for _, path := range []*string{&o.Mmproj, &o.Imatrix} {
+	for _, path := range []*string{&o.Mmproj, &o.Imatrix, &o.TypesFrom} {
+		if path == &o.TypesFrom && formats.IsName(*path) {
+			continue
+		}
 		if *path != "" && *path != NoTower && !filepath.IsAbs(*path) {
 			if *path, err = filepath.Abs(*path); err != nil {
 				return err
@@ -193,26 +201,52 @@ func (c *Convert) types(to *convert.Options) (err error) {
 	if to.MLX, err = c.mlx(); err != nil {
 		return err
 	}
-	if c.GGUFType == "" {
+	if c.GGUFType == "" && c.TypesFrom == "" {
 		if c.Pure || c.Requantise && to.MLX == nil || len(c.TensorTypes) > 0 || c.Imatrix != "" {
 			return optionError{errors.New("--pure, --tensor-type, --imatrix and --requantise say how --gguf-type is meant; give that flag too, such as --gguf-type q4_k_m")}
 		}
 		return nil
 	}
-	p, err := preset.Named(c.GGUFType)
-	if err != nil {
-		return optionError{fmt.Errorf("--gguf-type: %w", err)}
+	var p preset.Preset
+	if c.GGUFType != "" {
+		if p, err = preset.Named(c.GGUFType); err != nil {
+			return optionError{fmt.Errorf("--gguf-type: %w", err)}
+		}
 	}
-	to.Quantise = &preset.Options{Preset: p, Pure: c.Pure, Requantise: c.Requantise}
+	to.Quantise = &preset.Options{Preset: p, Pure: c.Pure, Requantise: c.Requantise, Implied: c.GGUFType == ""}
 	for _, rule := range c.TensorTypes {
 		r, err := preset.RuleOf(rule)
-		if err == nil && p.Type.Kind() == tensorfs.KindFloat {
+		if err == nil && p.Type.Kind() == tensorfs.KindFloat && c.TypesFrom == "" {
 			err = fmt.Errorf("%s has no other types", p.Name)
 		}
 		if err != nil {
 			return optionError{fmt.Errorf("--tensor-type %s: %w", rule, err)}
 		}
 		to.Quantise.Rules = append(to.Quantise.Rules, r)
+	}
+	return nil
+}
+
+// typesFrom takes the types of another file.
+func (o *Options) typesFrom(to *convert.Options) (err error) {
+	if o.TypesFrom == "" {
+		return nil
+	}
+	name := conceal.Printable(o.TypesFrom)
+	m, err := o.Files.Open(o.TypesFrom)
+	if err != nil {
+		return concealed(fmt.Errorf("--tensor-types-from: %w", err), []string{o.TypesFrom})
+	}
+	defer m.Close()
+	q := to.Quantise
+	if q.From, err = convert.Mix(m, path.Base(name)); err == nil {
+		err = q.From.CheckMade(q.Rules)
+	}
+	if err != nil {
+		return fmt.Errorf("--tensor-types-from %s: %w", name, err)
+	}
+	if q.Implied {
+		q.Preset = q.From.Preset()
 	}
 	return nil
 }
@@ -248,6 +282,9 @@ func (c *Convert) Types() string {
 	}
 	for _, r := range c.TensorTypes {
 		words = append(words, "--tensor-type "+r)
+	}
+	if c.TypesFrom != "" {
+		words = append(words, "--tensor-types-from "+conceal.Printable(c.TypesFrom))
 	}
 	if c.Requantise {
 		words = append(words, "--requantise")

@@ -60,7 +60,7 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	}
 	f := &Files{
 		List: []File{{ggufName, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
-		Notes: slices.Concat(notes.Notes, about.Notes(), vocabulary.Notes, llamaNotes(meta, list)), weights: weightsOf(list),
+		Notes: slices.Concat(notes.Notes, about.Notes(), vocabulary.Notes, llamaNotes(meta, list)), Mix: notes.Mix, weights: weightsOf(list),
 	}
 	for _, note := range []string{settings.Beyond(m), settings.Prompts(m), about.LostEnds(vocabulary.Tokens, meta)} {
 		if note != "" {

@@ -58,6 +58,7 @@ type Files struct {
 	Types   map[string]int // how many tensors have a type
 	Exact   bool           // all numbers equal the model's, and for a merge mergekit's
 	Notes   []string       // what a user should know
+	Mix     []string       // of Notes, those about the types of another file
 	// BitsPerWeight is of weights that were quantised here, 0 without.
 	BitsPerWeight float64
 	weights       int64 // numbers of the tensors, of GGUF files that are made

@@ -35,7 +35,7 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 			of = func(m *tensorfs.Model, opts Options) (*Files, error) { return translated(m, theirs, spelling, opts) }
 		}
 		if why := Kept(m, opts); why != "" {
-			note = fmt.Sprintf("not converted to %s: %s", opts.Quantise.Name, why)
+			note = fmt.Sprintf("not converted to %s: %s", opts.Quantise, why)
 			opts.Quantise = nil
 		}
 	}
@@ -232,7 +232,7 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 	if err != nil {
 		return nil, err
 	}
-	f.Tensors, f.Exact, f.Notes, f.weights = len(composed), notes.Exact, notes.Notes, weightsOf(composed)
+	f.Tensors, f.Exact, f.Notes, f.Mix, f.weights = len(composed), notes.Exact, notes.Notes, notes.Mix, weightsOf(composed)
 	kept := slices.DeleteFunc(slices.Clone(meta), func(e tensorfs.Meta) bool { return strings.HasPrefix(e.Key, splitKeys) })
 	if opts.Quantise != nil {
 		kept = quantisedKeys(kept, notes.FileType, opts.Importance)
@@ -325,7 +325,7 @@ func Kept(m *tensorfs.Model, opts Options) string {
 		list[i] = preset.Tensor{Name: t.Source, Shape: t.Shape, Type: t.DType}
 	}
 	quantised := map[string]bool{}
-	weights := 0
+	weights, others := 0, 0
 	for i, to := range opts.typesOf(sizesOf(m.Metadata), list) {
 		t := list[i]
 		switch {
@@ -336,11 +336,16 @@ func Kept(m *tensorfs.Model, opts Options) string {
 		case t.Type.Kind() != tensorfs.KindFloat:
 			quantised[t.Type.String()] = true
 		}
+		if t.Type != opts.Quantise.Wanted(t) {
+			others++
+		}
 		weights++
 	}
 	switch {
 	case weights == 0:
 		return "the model has no weights"
+	case opts.Quantise.From != nil && others == 0:
+		return fmt.Sprintf("its weights have the types of %s already", tensorfs.Printable(opts.Quantise.From.File))
 	case len(quantised) == 0, len(quantised) == 1 && quantised[opts.Quantise.Type.String()]:
 		return fmt.Sprintf("its weights are %s already", opts.Quantise.Name)
 	}

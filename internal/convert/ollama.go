@@ -31,9 +31,7 @@ func towerFromOllama(m, usual *tensorfs.Model, opts Options) (*ollamaTower, erro
 	if err != nil {
 		return nil, err
 	}
-	if opts.Quantise != nil { // the rules about single tensors are for language models
-		opts.Quantise = &preset.Options{Preset: opts.Quantise.Preset, Pure: true}
-	}
+	opts = opts.forTower()
 	x := &fileTensors{opts: opts, types: map[string]string{}, notes: tensorNotes{Types: map[string]int{}, Exact: true}}
 	if t.IsWhole {
 		for _, name := range t.F32 {

@@ -28,18 +28,7 @@ func TestImportance(t *testing.T) {
 }
 
 func testPresets(t *testing.T, golden string, cases int, form string) {
-	want := map[[2]string]map[string]string{}
-	for i, line := range strings.Split(strings.TrimSpace(string(read(t, "quantise/presets/"+golden))), "\n") {
-		f := strings.Split(line, "\t") // model, preset, tensor, type, bytes, SHA-256
-		if i == 0 {
-			continue
-		}
-		c := [2]string{f[0], f[1]}
-		if want[c] == nil {
-			want[c] = map[string]string{}
-		}
-		want[c][f[2]] = strings.Join(f[3:], " ")
-	}
+	want := goldenPresets(t, golden)
 	if len(want) < cases {
 		t.Fatalf("%d cases", len(want))
 	}
@@ -75,20 +64,73 @@ func testPresets(t *testing.T, golden string, cases int, form string) {
 			if v := file.Value("general.file_type"); v != p.FileType {
 				t.Errorf("general.file_type is %v, not %d", v, p.FileType)
 			}
-			for _, x := range file.Tensors {
-				b := testwhole.Read(t, x.Data)
-				got := fmt.Sprintf("%s %d %x", x.DType, len(b), sha256.Sum256(b))
-				if want[x.Source] == "" && x.DType.String() == "F32" {
-					continue
-				}
-				if !strings.EqualFold(got, want[x.Source]) {
-					t.Errorf("%s %v is %s, want %s", x.Source, x.Shape, got, want[x.Source])
-				}
-				delete(want, x.Source)
-			}
-			if len(want) > 0 {
-				t.Errorf("not made: %v", want)
-			}
+			comparePreset(t, file.Tensors, want)
 		})
 	}
+}
+
+// goldenPresets returns the tensors that llama-quantize wrote: type, bytes and SHA-256 by their names, of models
+// and presets.
+func goldenPresets(t *testing.T, golden string) map[[2]string]map[string]string {
+	t.Helper()
+	want := map[[2]string]map[string]string{}
+	for i, line := range strings.Split(strings.TrimSpace(string(read(t, "quantise/presets/"+golden))), "\n") {
+		f := strings.Split(line, "\t") // model, preset, tensor, type, bytes, SHA-256
+		if i == 0 {
+			continue
+		}
+		c := [2]string{f[0], f[1]}
+		if want[c] == nil {
+			want[c] = map[string]string{}
+		}
+		want[c][f[2]] = strings.Join(f[3:], " ")
+	}
+	return want
+}
+
+func comparePreset(t *testing.T, tensors []tensorfs.Tensor, want map[string]string) {
+	t.Helper()
+	for _, x := range tensors {
+		b := testwhole.Read(t, x.Data)
+		got := fmt.Sprintf("%s %d %x", x.DType, len(b), sha256.Sum256(b))
+		if want[x.Source] == "" && x.DType.String() == "F32" {
+			continue
+		}
+		if !strings.EqualFold(got, want[x.Source]) {
+			t.Errorf("%s %v is %s, want %s", x.Source, x.Shape, got, want[x.Source])
+		}
+		delete(want, x.Source)
+	}
+	if len(want) > 0 {
+		t.Errorf("not made: %v", want)
+	}
+}
+
+// TestMixOfGolden gives a model the types of a file of llama-quantize, which has the bytes of that file then, whatever
+// the preset for other weights is.
+func TestMixOfGolden(t *testing.T) {
+	want := goldenPresets(t, "quantised.tsv")[[2]string{"dense256", "Q4_K_M"}]
+	m := testwhole.Open(t, filepath.Join(testdata, "quantise/models/dense256.gguf"))
+	other := *m
+	other.Tensors = nil
+	for _, x := range m.Tensors {
+		if name, _, ok := strings.Cut(want[x.Source], " "); ok {
+			for _, p := range preset.All {
+				if strings.EqualFold(p.Type.String(), name) {
+					x.DType = p.Type
+				}
+			}
+		}
+		other.Tensors = append(other.Tensors, x)
+	}
+	mix, err := convert.Mix(&other, "Q4_K_M.gguf")
+	if err != nil || len(mix.Types) != len(want) {
+		t.Fatalf("%d types of %d, %v", len(mix.Types), len(want), err)
+	}
+	q2, err := preset.Named("q2_k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := convert.GGUF(m, convert.Options{Quantise: &preset.Options{Preset: q2, From: mix}})
+	comparePreset(t, testwhole.Parse(t, one(t, f)).Tensors, want)
 }

@@ -51,9 +51,7 @@ func projectorTensors(m *tensorfs.Model, about *settings.Projector, opts Options
 	if err := addRows(own, m, about.Rows, tokens); err != nil {
 		return nil, tensorNotes{}, err
 	}
-	if opts.Quantise != nil { // the rules about single tensors are for language models
-		opts.Quantise = &preset.Options{Preset: opts.Quantise.Preset, Pure: true}
-	}
+	opts = opts.forTower()
 	x := &fileTensors{opts: opts, types: about.Types, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
 	w := tower.Walk(own, layout.GGUF, about.Fact)
 	w.Sink = x

@@ -16,6 +16,7 @@ import (
 
 // tensorNotes say what became of a model's tensors.
 type tensorNotes struct {
+	Mix      []string       // also in Notes: what the types of another file are for
 	Types    map[string]int // how many tensors have a type
 	Exact    bool           // all numbers equal the model's
 	Notes    []string       // inexact conversions, a line for each kind

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
 	"github.com/tensorfs/tensorfs/views"
@@ -94,7 +95,47 @@ func (x *fileTensors) Put(name string, t *tensorfs.Tensor, _ layout.Origin, _ bo
 func (o Options) typesOf(m preset.Model, tensors []preset.Tensor) []tensorfs.DType {
 	by := *o.Quantise
 	by.Importance = o.Importance != nil
+	if by.From != nil {
+		nameCanonically(m.Architecture, tensors)
+	}
 	return by.Types(m, tensors)
+}
+
+// nameCanonically sets the canonical names of a GGUF file's tensors.
+func nameCanonically(architecture string, tensors []preset.Tensor) {
+	list := make([]names.Source, len(tensors))
+	for i, t := range tensors {
+		list[i] = names.Source{Name: t.Name, Shape: t.Shape}
+	}
+	for i, r := range names.Map(names.GGUF, architecture, list) {
+		tensors[i].Canonical = r.Name
+	}
+}
+
+// Mix returns the types of the weights of a GGUF file, opened as a model.
+func Mix(m *tensorfs.Model, file string) (*preset.Mix, error) {
+	if m.Layout != "gguf" {
+		return nil, errors.New("it is not a GGUF file; name one with the types that are wanted")
+	}
+	list := make([]preset.Tensor, len(m.Tensors))
+	for i, t := range m.Tensors {
+		list[i] = preset.Tensor{Name: t.Source, Shape: t.Shape, Type: t.DType}
+	}
+	nameCanonically(m.Architecture, list)
+	n, _ := m.Meta(keyType).(uint32)
+	return preset.MixOf(file, n, list)
+}
+
+// forTower returns the options for a vision tower: rules about single tensors are for language models.
+func (o Options) forTower() Options {
+	switch q := o.Quantise; {
+	case q == nil:
+	case q.Implied:
+		o.Quantise = nil
+	default:
+		o.Quantise = &preset.Options{Preset: q.Preset, Pure: true}
+	}
+	return o
 }
 
 // quantise gives the tensors the types that are asked for, and the order in which
@@ -104,13 +145,19 @@ func (x *fileTensors) quantise(m preset.Model) {
 		*x.opts.sizing = sizing{taken: slices.Clone(x.taken), of: m}
 	}
 	list := presetTensors(x.taken)
-	for i, to := range x.opts.typesOf(m, list) {
+	types := x.opts.typesOf(m, list)
+	if q := x.opts.Quantise; q.From != nil {
+		others := "--gguf-type " + strings.ToLower(q.Name)
+		x.notes.Mix = q.From.Differences(list, types, q.Rules, others)
+		x.notes.Notes = append(x.notes.Notes, x.notes.Mix...)
+	}
+	for i, to := range types {
 		t := &x.taken[i]
 		switch {
 		case t.fixed:
 		case to != t.to:
 			t.to, t.exact = to, to == tensorfs.F32 && t.tensor.DType != tensorfs.F64 || t.tensor.Quant == nil && t.tensor.DType == to
-		case to.Kind() == tensorfs.KindBlock && to != x.opts.Quantise.Type && preset.Quantisable(t.name, list[i].Shape):
+		case to.Kind() == tensorfs.KindBlock && to != x.opts.Quantise.Wanted(list[i]) && preset.Quantisable(t.name, list[i].Shape):
 			x.kept = append(x.kept, t.name)
 		}
 	}

@@ -38,7 +38,8 @@ def open(
     model: Union[str, os.PathLike], views: Optional[Iterable[str]] = None, offline: bool = False, cache: Union[str, os.PathLike, None] = None,
     cache_size: int = 0, max_memory: int = 0, i2s: Optional[str] = None, lora: Optional[Iterable[Union[str, os.PathLike]]] = None,
     gguf_type: Optional[str] = None, pure: bool = False, tensor_type: Union[Mapping[str, str], Iterable[str], None] = None, requantise: bool = False,
-    imatrix: Union[str, os.PathLike, None] = None, mlx_bits: Union[int, str, None] = None, mlx_group: Union[int, str, None] = None,
+    tensor_types_from: Union[str, os.PathLike, None] = None, imatrix: Union[str, os.PathLike, None] = None,
+    mlx_bits: Union[int, str, None] = None, mlx_group: Union[int, str, None] = None,
     mlx_mode: Optional[str] = None, mlx_recipe: Optional[str] = None, mlx_device: Optional[str] = None, dequantise: bool = False,
     mmproj: Union[str, os.PathLike, None] = None, set: Optional[Mapping[str, Any]] = None, unset: Optional[Iterable[str]] = None,
 ) -> Model:  # fmt: skip
@@ -49,15 +50,16 @@ def open(
     views are those to have, as the program's option; offline asks no server; cache is the directory of converted tensors; cache_size bounds what remote
     models may take on the disk, in bytes, and below 0 nothing is kept there; max_memory bounds what is converted into memory.
 
-    The other options have the names, values and messages of the program's: gguf_type="q4_k_m" (with pure, tensor_type, imatrix, requantise) is the type of
-    files["gguf/model.gguf"]; mlx_bits=4 (with mlx_group, mlx_mode, mlx_recipe, mlx_device) that of the view mlx and of files in mlx/; dequantise gives
-    plain numbers in hf and mlx; mmproj is the file of the vision tower, or "none"; set={"KEY": value} and unset=["KEY"] change keys, and a pathlib.Path
-    as a value is a file that has the text."""
+    The other options have the names, values and messages of the program's: gguf_type="q4_k_m" (with pure, tensor_type, imatrix, requantise) is the type
+    of files["gguf/model.gguf"], and tensor_types_from a GGUF file whose types it gets; mlx_bits=4 (with mlx_group, mlx_mode, mlx_recipe, mlx_device)
+    that of the view mlx and of files in mlx/; dequantise gives plain numbers in hf and mlx; mmproj is the file of the vision tower, or "none";
+    set={"KEY": value} and unset=["KEY"] change keys, and a pathlib.Path as a value is a file that has the text."""
     several = {"lora": lora, "tensor_type": tensor_type, "unset": unset}
     lists = {name: value if value is None or isinstance(value, (str, Mapping)) else list(value) for name, value in several.items()}
     return Model(
         model, views=views, offline=offline, cache=cache, cache_size=cache_size, max_memory=max_memory, i2s=i2s, gguf_type=gguf_type, pure=pure,
-        requantise=requantise, imatrix=imatrix, mlx_bits=mlx_bits, mlx_group=mlx_group, mlx_mode=mlx_mode, mlx_recipe=mlx_recipe, mlx_device=mlx_device,
+        requantise=requantise, tensor_types_from=tensor_types_from, imatrix=imatrix, mlx_bits=mlx_bits, mlx_group=mlx_group,
+        mlx_mode=mlx_mode, mlx_recipe=mlx_recipe, mlx_device=mlx_device,
         dequantise=dequantise, mmproj=mmproj, set=set, **lists,
     )  # fmt: skip
 

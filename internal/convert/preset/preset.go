@@ -76,7 +76,7 @@ func Named(name string) (Preset, error) {
 		return Preset{}, fmt.Errorf("%s is not made here; llama-quantize makes it of the file that tensorfs cat MODEL gguf/model.gguf writes", upper)
 	}
 	if strings.HasPrefix(upper, "UD-") || strings.HasSuffix(upper, "_XL") {
-		return Preset{}, fmt.Errorf("%s is a publisher's own mix of types; take the file that it is of, or say which weights have another type with --tensor-type", tensorfs.Quote(name))
+		return Preset{}, fmt.Errorf("%s is a publisher's own mix of types; name a file that has the mix with --tensor-types-from FILE.gguf, or choose types with --tensor-type", tensorfs.Quote(name))
 	}
 	close := near.Names(upper, names, 3)
 	if n, err := strconv.Atoi(name); err == nil { // as llama-quantize takes it, where 8 is Q5_0
@@ -120,6 +120,8 @@ type Tensor struct {
 	Name  string
 	Shape []int64        // outermost first
 	Type  tensorfs.DType // before
+
+	Canonical string // the canonical name, if there is a Mix
 }
 
 // Rule gives a type to the tensors whose names a pattern is found in.
@@ -167,6 +169,16 @@ type Options struct {
 	Importance bool // there is an importance matrix, of whatever tensors
 	Requantise bool // what is quantised already gets another type too
 	Rules      []Rule
+	From       *Mix // the types of another file, for weights that no rule is for; may be nil
+	Implied    bool // only From was asked for, and the preset follows from it
+}
+
+// String names what is asked for.
+func (o *Options) String() string {
+	if o.Implied {
+		return "the types of " + tensorfs.Printable(o.From.File)
+	}
+	return o.Name
 }
 
 // kept are parts of the names of weights that are never quantised.
@@ -284,13 +296,22 @@ type choice struct {
 }
 
 func (c *choice) typeOf(t Tensor) tensorfs.DType {
-	if perBlock, _ := c.Type.Block(); perBlock == 1 {
+	perBlock, _ := c.Type.Block()
+	if perBlock == 1 && c.From == nil {
 		return c.Type
 	}
 	for _, r := range c.Rules {
 		if r.Pattern.MatchString(t.Name) {
 			return fitting(r.Type, t.Shape)
 		}
+	}
+	if c.From != nil {
+		if to, ok := c.From.Types[t.Canonical]; ok && isMade(to) {
+			return fitting(to, t.Shape)
+		}
+	}
+	if perBlock == 1 {
+		return c.Type
 	}
 	if c.Pure {
 		return fitting(c.Type, t.Shape)

@@ -53,7 +53,7 @@ func goldenModels(t *testing.T) (models map[string]Model, tensors map[string][]T
 		if from == tensorfs.Unknown {
 			t.Fatalf("type %s", r[3])
 		}
-		tensors[r[0]] = append(tensors[r[0]], Tensor{r[1], shape, from})
+		tensors[r[0]] = append(tensors[r[0]], Tensor{Name: r[1], Shape: shape, Type: from})
 		for i, preset := range head[4:] {
 			want[r[0]][preset] = append(want[r[0]][preset], r[4+i])
 		}
