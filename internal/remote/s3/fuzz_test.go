@@ -32,7 +32,7 @@ func FuzzListing(f *testing.F) {
 		if len(p.objects) > maxKeys {
 			t.Errorf("%d objects", len(p.objects))
 		}
-		at := objectName{bucket: "b", key: "m/", dir: true}
+		at := remote.ObjectName{Scheme: Scheme, Bucket: "b", Key: "m/"}
 		l, err := listing(remote.Answer[objectList]{Value: objectList{p.objects}, Offline: "--offline"}, at, &bucket{name: "b"}, Options{Store: store})
 		if err != nil {
 			return
@@ -52,20 +52,20 @@ func FuzzName(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		p, err := parse(name)
+		p, err := names.Parse(name)
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q", err)
 			}
 			return
 		}
-		if got := Scheme + p.bucket + "/" + p.key; got != name && got != name+"/" {
+		if got := Scheme + p.Bucket + "/" + p.Key; got != name && got != name+"/" {
 			t.Errorf("%q is %q", name, got)
 		}
-		if !strings.HasPrefix(p.key, p.folder()) {
-			t.Errorf("%q is not below %q", p.key, p.folder())
+		if !strings.HasPrefix(p.Key, p.Folder()) {
+			t.Errorf("%q is not below %q", p.Key, p.Folder())
 		}
-		u := endpoint{}.address("us-east-1", p.bucket, p.key)
+		u := endpoint{}.address("us-east-1", p.Bucket, p.Key)
 		if !strings.HasSuffix(u.Host, "s3.us-east-1.amazonaws.com") || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 			t.Errorf("%q is at %s", name, u)
 		}

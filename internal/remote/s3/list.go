@@ -30,10 +30,10 @@ type object struct {
 }
 
 // list returns the objects whose keys begin with the place's.
-func (b *bucket) list(ctx context.Context, p objectName) ([]object, error) {
+func (b *bucket) list(ctx context.Context, p remote.ObjectName) ([]object, error) {
 	var all []object
 	err := remote.Pages("", func(token string) (string, error) {
-		query := url.Values{"list-type": {"2"}, "encoding-type": {"url"}, "max-keys": {"1000"}, "prefix": {p.key}}
+		query := url.Values{"list-type": {"2"}, "encoding-type": {"url"}, "max-keys": {"1000"}, "prefix": {p.Key}}
 		if token != "" {
 			query.Set("continuation-token", token)
 		}
@@ -52,7 +52,7 @@ func (b *bucket) list(ctx context.Context, p objectName) ([]object, error) {
 			if len(o.Key) > maxKey {
 				return "", wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which is longer than a key can be")
 			}
-			if !strings.HasPrefix(o.Key, p.key) {
+			if !strings.HasPrefix(o.Key, p.Key) {
 				return "", wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which was not asked for")
 			}
 			if !strings.HasSuffix(o.Key, "/") { // which programs make to show a directory
@@ -71,7 +71,7 @@ func (b *bucket) list(ctx context.Context, p objectName) ([]object, error) {
 }
 
 // wrong is an error about an answer that makes no sense.
-func wrong(p objectName, problem string) error {
+func wrong(p remote.ObjectName, problem string) error {
 	return &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: problem, Advice: "the server is at fault; check AWS_ENDPOINT_URL"}
 }
 

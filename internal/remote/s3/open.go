@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/cache"
-	"github.com/tensorfs/tensorfs/internal/parallel"
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
@@ -25,7 +22,7 @@ type objectList struct{ Objects []object }
 // model among them: "." means all of them. The server and the credentials come from the
 // environment. Errors are one line, without anything secret.
 func Open(ctx context.Context, name string, o Options) (*remote.Listing, string, error) {
-	p, err := parse(name)
+	p, err := names.Parse(name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -33,8 +30,8 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	if err != nil {
 		return nil, "", err
 	}
-	b := &bucket{client: o.Client, at: at, name: p.bucket, keys: newKeys(o.Client), region: region}
-	pin := fmt.Sprintf("%s%s/%s at %s", Scheme, p.bucket, p.key, at)
+	b := &bucket{client: o.Client, at: at, name: p.Bucket, keys: newKeys(o.Client), region: region}
+	pin := fmt.Sprintf("%s%s/%s at %s", Scheme, p.Bucket, p.Key, at)
 	q := remote.Question[objectList]{Name: name, Who: "the server", Offline: o.Offline, Ask: func(ctx context.Context) (objectList, error) {
 		ctx, cancel := o.Client.Within(ctx)
 		defer cancel()
@@ -50,48 +47,23 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	if err != nil {
 		return nil, "", err
 	}
-	if !p.dir {
-		return l, path.Base(p.key), nil
+	if !p.IsDir() {
+		return l, path.Base(p.Key), nil
 	}
 	file, err := l.Choose()
 	return l, file, err
 }
 
 // findObjects asks the server.
-func (b *bucket) findObjects(ctx context.Context, p objectName) ([]object, error) {
-	if p.dir {
+func (b *bucket) findObjects(ctx context.Context, p remote.ObjectName) ([]object, error) {
+	if p.IsDir() {
 		all, err := b.list(ctx, p)
 		if err == nil && len(all) == 0 {
 			err = &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: "there are no objects whose keys begin so", Advice: "check the name", Kind: meanings["NoSuchKey"].kind}
 		}
 		return all, err
 	}
-	first, err := b.head(ctx, p.key)
-	if err != nil {
-		return nil, err
-	}
-	stem, i, n, ok := gguf.Shard(p.key)
-	if !ok || i < 1 || i > n || n == 1 {
-		return []object{first}, nil
-	}
-	return b.shards(ctx, stem, i, n, first)
-}
-
-// maxShards bounds split models.
-const maxShards = 1000
-
-// shards looks up the objects of a split model. One of them is known.
-func (b *bucket) shards(ctx context.Context, stem string, known, n int64, first object) ([]object, error) {
-	if n > maxShards {
-		return nil, tensorfs.Unsupported(Scheme+b.name+"/"+first.Key, fmt.Sprintf("it is one of %d files by its name", n), fmt.Sprintf("a model may have at most %d", maxShards))
-	}
-	all := make([]object, n)
-	return all, parallel.Each(ctx, remote.AtOnce, len(all), func(ctx context.Context, i int) (err error) {
-		if all[i] = first; int64(i) != known-1 {
-			all[i], err = b.head(ctx, gguf.ShardName(stem, int64(i)+1, n))
-		}
-		return err
-	})
+	return remote.Shards(ctx, p, b.head)
 }
 
 // head looks up an object. A refusal of HEAD has no body and perhaps not even the region,
@@ -119,13 +91,12 @@ func (b *bucket) head(ctx context.Context, key string) (object, error) {
 }
 
 // listing makes a listing of what was found.
-func listing(a remote.Answer[objectList], p objectName, b *bucket, o Options) (*remote.Listing, error) {
+func listing(a remote.Answer[objectList], p remote.ObjectName, b *bucket, o Options) (*remote.Listing, error) {
 	f := a.Value
-	folder := p.folder()
-	name := objectName{bucket: p.bucket, key: folder, dir: true}.String()
+	name := p.At(p.Folder()).String()
 	items := make([]remote.Item, len(f.Objects))
 	for i, x := range f.Objects {
-		rel, ok := strings.CutPrefix(x.Key, folder)
+		rel, ok := p.Below(x.Key)
 		file := name + "/" + rel
 		switch {
 		case !ok:
@@ -135,8 +106,8 @@ func listing(a remote.Answer[objectList], p objectName, b *bucket, o Options) (*
 		}
 		items[i] = remote.Item{
 			Name:   rel,
-			ID:     cache.ID{Key: fmt.Sprintf("s3 %q %q %q %q %q", b.at, p.bucket, x.Key, x.ETag, x.Version), Size: x.Size, Source: file, ModTime: x.Time},
-			Host:   b.at.address(b.where(), p.bucket, "").Host,
+			ID:     cache.ID{Key: fmt.Sprintf("s3 %q %q %q %q %q", b.at, p.Bucket, x.Key, x.ETag, x.Version), Size: x.Size, Source: file, ModTime: x.Time},
+			Host:   b.at.address(b.where(), p.Bucket, "").Host,
 			Origin: a.Origin(&objectOrigin{b: b, o: x, path: file}),
 		}
 	}

@@ -506,7 +506,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		setEnv(t, "AWS_ENDPOINT_URL", tt.at)
 		at, region, _ := ofSettings(nil)
-		l, err := listing(remote.Answer[objectList]{Value: objectList{[]object{tt.o}}}, objectName{bucket: tt.bucket, key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}, Options{Store: &cache.Store{}})
+		l, err := listing(remote.Answer[objectList]{Value: objectList{[]object{tt.o}}}, remote.ObjectName{Scheme: Scheme, Bucket: tt.bucket, Key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}, Options{Store: &cache.Store{}})
 		if err != nil {
 			t.Fatal(err)
 		}
