@@ -127,7 +127,7 @@ func (s *Store) logOnce(what, message string, err error) {
 type ID struct {
 	Key     string    // identity of the content: its Digest, or what else tells it from any other; no secrets
 	Size    int64     // bytes
-	Digest  string    // "sha256:HEX" or "git:OID" (of a blob) where the content's digest is known, else ""
+	Digest  string    // "sha256:HEX", "git:OID" (of a blob), "md5:HEX" or "crc32c:HEX" if the content's digest is known, else ""
 	Server  string    // that states the digest which is the Key; no secrets
 	Source  string    // for people, such as "hf:ORG/NAME/model.safetensors"; no secrets
 	ModTime time.Time // of the first that made the entry; kept afterwards

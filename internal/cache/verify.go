@@ -2,12 +2,14 @@ package cache
 
 import (
 	"context"
+	"crypto/md5"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
+	"hash/crc32"
 	"strings"
 	"sync/atomic"
 
@@ -34,6 +36,9 @@ var digests = map[string]struct {
 		fmt.Fprintf(h, "blob %d\x00", size)
 		return h
 	}},
+	// Checksums, which tell damaged bytes and identify no file: others may have the same.
+	"md5":    {32, func(int64) hash.Hash { return md5.New() }},
+	"crc32c": {8, func(int64) hash.Hash { return crc32.New(crc32.MakeTable(crc32.Castagnoli)) }},
 }
 
 // NewHash returns the hash algorithm of a digest, nil without a digest.
@@ -44,7 +49,7 @@ func NewHash(digest string, size int64) (hash.Hash, error) {
 	kind, text, _ := strings.Cut(digest, ":")
 	d, ok := digests[kind]
 	if _, err := hex.DecodeString(text); !ok || err != nil || len(text) != d.hex || text != strings.ToLower(text) {
-		return nil, fmt.Errorf("%q is not a digest: want sha256:HEX or git:HEX", digest)
+		return nil, fmt.Errorf("%q is not a digest: want sha256:HEX, git:HEX, md5:HEX or crc32c:HEX", digest)
 	}
 	return d.hash(size), nil
 }

@@ -45,6 +45,9 @@ var (
 // request.
 func Again(err error) error { return marked{err, errStale} }
 
+// Final is an error of Origin.Request or Origin.Accept that another attempt does not change.
+func Final(err error) error { return marked{err, errPermanent} }
+
 // fetch brings a range of whole cells into the cache. It goes on after whatever
 // breaks off, until the deadline of ctx.
 func (f *File) fetch(ctx context.Context, r cache.Range, hurry bool) error {
