@@ -43,9 +43,8 @@ func refuse(given string, err error) error {
 		e.Advice = "in WSL write it as /mnt/" + strings.ToLower(given[:1]) + strings.ReplaceAll(given[2:], `\`, "/")
 	case e.Advice == "check the path":
 		names := nearPaths(e.File)
-		scheme, _, _ := strings.Cut(given, ":")
-		if store := unread[scheme]; store != "" && len(scheme) < len(given) && len(names) == 0 {
-			e.File, e.Problem, e.Advice = given, "models are not read from "+store, "name its file on this machine, or the file's https:// address"
+		if problem, instead, ok := Unread(given); ok && len(names) == 0 {
+			e.File, e.Problem, e.Advice = given, problem, instead
 			break
 		}
 		name := Meant(given)
@@ -82,10 +81,29 @@ var otherNames = []struct{ given, here string }{
 	{"ollama.com/library/", ollama.Prefix}, {"ollama.com/", ollama.Prefix}, {"ollama/", ollama.Prefix},
 	{"registry.ollama.ai/library/", ollama.Prefix}, {"registry.ollama.ai/", ollama.Prefix},
 	{"oci:", "oci://"}, {"docker://", "oci://"}, {"docker:", "oci://"}, {"s3:", "s3://"},
+	{"gcs://", "gs://"}, {"gcs:", "gs://"}, {"gs:", "gs://"},
 }
 
 // unread are stores that people know, by what they write before the name of a model.
-var unread = map[string]string{"ms": "ModelScope", "modelscope": "ModelScope", "kaggle": "Kaggle"}
+var unread = map[string]string{"ms": "ModelScope", "modelscope": "ModelScope", "kaggle": "Kaggle", "az": azure, "azure": azure, "abfs": azure, "abfss": azure, "wasbs": azure}
+
+// azure is Azure's storage, whose files have addresses with permissions.
+const azure = "Azure"
+
+// Unread returns why models of another store are not read, and what to name instead. ok is false if given does not
+// begin as names of such a store do.
+func Unread(given string) (problem, advice string, ok bool) {
+	scheme, _, ok := strings.Cut(given, ":")
+	store := unread[strings.ToLower(scheme)]
+	if !ok || store == "" {
+		return "", "", false
+	}
+	advice = "name its file on this machine, or the file's https:// address"
+	if store == azure {
+		advice += " (with a SAS token)"
+	}
+	return "models are not read from " + store, advice, true
+}
 
 // Meant guesses the name of a model in a store from a text that is not a path: "hf:a/b" for
 // "a/b" and "huggingface:a/b", "hf:" for "hf", "oci://x/y" for "docker://x/y". It returns

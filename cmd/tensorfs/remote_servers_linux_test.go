@@ -61,8 +61,11 @@ func (s *stating) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b = manifest("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.ai.model.config.v0.1+json", "application/vnd.docker.ai.gguf.v3")
 	case strings.HasSuffix(p, digestOfBytes(config)):
 		b = config
+	case strings.HasPrefix(p, "/storage/v1/b/models/o/"):
+		b = fmt.Appendf(nil, `{"name":%q,"size":"%d","generation":"1"}`, strings.TrimPrefix(p, "/storage/v1/b/models/o/"), len(s.sent))
 	default:
 		w.Header().Set("ETag", `"`+s.digest+`"`)
+		w.Header().Set("X-Goog-Generation", "1")
 		b = s.sent
 	}
 	http.ServeContent(w, r, "", time.Unix(1_700_000_000, 0), bytes.NewReader(b))
@@ -79,6 +82,7 @@ var protocolNames = []struct {
 	{"oci", true, func(host string) string { return "oci://" + host + "/lib/m:oci" }},
 	{"https", false, func(host string) string { return "http://" + host + "/m.gguf" }},
 	{"s3", false, func(string) string { return "s3://models/m.gguf" }},
+	{"gs", false, func(string) string { return "gs://models/m.gguf" }},
 }
 
 // from sets the environment for a server, and returns the name of its model.
@@ -90,6 +94,7 @@ func (s *stating) from(t *testing.T, model func(host string) string) string {
 	}
 	t.Setenv("HF_ENDPOINT", endpoint)
 	t.Setenv("AWS_ENDPOINT_URL", s.URL)
+	t.Setenv("STORAGE_EMULATOR_HOST", s.URL)
 	t.Setenv("AWS_NO_SIGN_REQUEST", "1")
 	return name
 }
@@ -123,12 +128,12 @@ func TestNamesOpenAgain(t *testing.T) {
 	server := newStating(t, digestOfBytes(good), good)
 	for _, p := range protocolNames {
 		model := server.from(t, p.model)
-		if p.name == "s3" {
-			model = "s3://models/m %20one?.gguf"
+		if p.name == "s3" || p.name == "gs" {
+			model = p.name + "://models/m %20one?.gguf"
 		}
 		var info struct{ Path string }
 		must(t, json.Unmarshal([]byte(succeeds(t, "info", "--json", model)), &info))
-		if p.name == "s3" && info.Path != model {
+		if (p.name == "s3" || p.name == "gs") && info.Path != model {
 			t.Errorf("%s has the path %s", model, info.Path)
 		}
 		if out := succeeds(t, "info", info.Path); !strings.Contains(out, "Good") {

@@ -22,6 +22,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/environ"
 	protocol "github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/remote/gs"
 	hubfiles "github.com/tensorfs/tensorfs/internal/remote/hub"
 	"github.com/tensorfs/tensorfs/internal/remote/oci"
 	registry "github.com/tensorfs/tensorfs/internal/remote/ollama"
@@ -122,6 +123,7 @@ func Open(ctx context.Context, name string) (*tensorfs.Model, error) {
 //	ollama:NAME[:TAG]                   Ollama's registry, or another one
 //	oci://HOST/REPOSITORY[:TAG]         an artifact in a registry
 //	s3://BUCKET/KEY                     an object, or those below a prefix
+//	gs://BUCKET/KEY                     the same in Google Cloud Storage
 //	https://HOST/PATH                   a file
 //
 // Names that begin with hf: and ollama: are looked up on this machine first. Open reads
@@ -246,7 +248,8 @@ var protocols = []struct {
 		return registry.Open(ctx, strings.TrimPrefix(name, ollama.Prefix), o)
 	}},
 	{"oci://", oci.Open},
-	{"s3://", s3.Open},
+	{s3.Scheme, s3.Open},
+	{gs.Scheme, gs.Open},
 	{"https://", plain.Open},
 	{"http://", plain.Open},
 }
@@ -285,16 +288,19 @@ func (c *Client) locate(ctx context.Context, name string) (formats.Elsewhere, er
 		switch { // a listing is the directory of a file
 		case strings.Contains(p.prefix, "http"):
 			pinned = conceal.Name(name)
-		case p.prefix == s3.Scheme && file != ".":
+		case (p.prefix == s3.Scheme || p.prefix == gs.Scheme) && file != ".":
 			pinned += "/" + file
 		}
 		return formats.Elsewhere{FS: &lent{l, sync.OnceFunc(c.end)}, File: file, Name: pinned, Note: l.Note}, nil
 	}
-	advice := "names of models elsewhere begin with " + strings.Join(known, ", ")
+	problem, advice, ok := formats.Unread(name)
+	if !ok {
+		problem, advice = "models cannot be read from such an address", "names of models elsewhere begin with "+strings.Join(known, ", ")
+	}
 	if meant := formats.Meant(name); meant != "" {
 		advice = "write it as " + conceal.Name(meant)
 	}
-	return formats.Elsewhere{}, &tensorfs.FormatError{File: conceal.Name(name), Offset: -1, Problem: "models cannot be read from such an address", Advice: advice, Kind: tensorfs.ErrUnsupported}
+	return formats.Elsewhere{}, &tensorfs.FormatError{File: conceal.Name(name), Offset: -1, Problem: problem, Advice: advice, Kind: tensorfs.ErrUnsupported}
 }
 
 // protocol returns what protocols find models with.

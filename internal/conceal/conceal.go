@@ -31,7 +31,7 @@ func Name(s string) string {
 	if !ok || !isScheme(scheme) || rest == "" {
 		return s
 	}
-	if scheme == "s3" || scheme == "oci" { // what follows the host is literal: %20 and ? are letters of a key
+	if scheme == "s3" || scheme == "gs" || scheme == "oci" { // what follows the host is literal: %20 and ? are letters of a key
 		host, _, _ := strings.Cut(rest, "/")
 		u, err := url.Parse(scheme + "://" + host)
 		switch {

@@ -21,6 +21,8 @@ func TestName(t *testing.T) {
 		"https://secret@/x":                             "https:///x",
 		"s3://models/a b%20c?d@e.gguf":                  "s3://models/a b%20c?d@e.gguf",
 		"s3://user:secret@models/x":                     "s3://...@models/x",
+		"gs://models/a b%20c?d@e.gguf":                  "gs://models/a b%20c?d@e.gguf",
+		"gs://user:secret@models/x":                     "gs://...@models/x",
 		"s3://user:sec/ret@models/x":                    "s3://...",
 		"oci://host:5000/a/b:tag":                       "oci://host:5000/a/b:tag",
 		"hf:org/name@main:Q4_0":                         "hf:org/name@main:Q4_0",

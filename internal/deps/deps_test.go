@@ -52,7 +52,8 @@ var rules = map[string]rule{
 	"internal/remote/plain":              {"root internal/conceal internal/environ internal/source internal/parallel internal/cache internal/remote internal/web formats/gguf", "internal/testing/testweb internal/testing/testremote", "it finds files by their addresses; of models it knows how the files of a split one are called"},
 	"internal/testing/testhub":           {"", "", "it answers as the servers of others do, whatever asks"},
 	"internal/testing/testweb":           {"", "", "it serves bytes, whoever asks and whatever they are"},
-	"internal/remote/s3":                 {"root internal/environ internal/source internal/parallel internal/cache internal/remote internal/web formats/gguf", "internal/testing/testremote formats", "it names objects of buckets and signs requests for them; what they are of, parsers see"},
+	"internal/remote/gs":                 {"root internal/environ internal/source internal/jsonobj internal/cache internal/remote internal/web", "internal/testing/testremote", "it names objects of Google's buckets, and has tokens to ask for them; what they are of, parsers see"},
+	"internal/remote/s3":                 {"root internal/environ internal/source internal/cache internal/remote internal/web", "internal/testing/testremote formats formats/gguf", "it names objects of buckets and signs requests for them; what they are of, parsers see"},
 	"internal/remote/oci":                {"root internal/jsonobj internal/cache internal/remote internal/web", "internal/testing/testmodel internal/testing/testremote formats", "it names layers of artifacts and logs in for them; what they are of, parsers see"},
 	"internal/cache":                     {"root", "", "it keeps bytes of files that are elsewhere, and directories; how they are fetched and what is in them is for others"},
 	"internal/jsonobj":                   {"root", "", "it reads JSON, for parsers of any format"},
@@ -93,7 +94,7 @@ var rules = map[string]rule{
 	"formats/foreign":                    {"root", "", "it knows the first bytes and the names of what is not read, and nothing of what is"},
 	"formats/hub":                        {"root internal/environ internal/source internal/near formats/pick", "", "it finds the files of a name; which format they have, formats finds out"},
 	"formats":                            {"root internal/environ internal/source internal/near internal/rescue formats/adapter formats/pick formats/hub formats/foreign formats/gguf formats/safetensors formats/hf formats/ollama formats/exported", "internal/testing/testmodel internal/testing/memory internal/testing/testhub internal/cache internal/web internal/remote internal/remote/hub internal/remote/ollama views", "it only chooses a parser"},
-	"formats/remote":                     {"root internal/conceal internal/environ internal/source internal/cache internal/web internal/remote internal/remote/hub internal/remote/ollama internal/remote/oci internal/remote/s3 internal/remote/plain formats formats/hub formats/pick formats/ollama", "internal/testing/testhub internal/testing/testmodel internal/testing/testweb views", "it introduces protocols, connections and the cache to formats, for programs and commands; what a model is and how it is shown is not its business"},
+	"formats/remote":                     {"root internal/conceal internal/environ internal/source internal/cache internal/web internal/remote internal/remote/hub internal/remote/ollama internal/remote/oci internal/remote/s3 internal/remote/gs internal/remote/plain formats formats/hub formats/pick formats/ollama", "internal/testing/testhub internal/testing/testmodel internal/testing/testweb views", "it introduces protocols, connections and the cache to formats, for programs and commands; what a model is and how it is shown is not its business"},
 	"formats/models":                     {"root internal/conceal internal/near internal/rescue internal/source formats formats/imatrix formats/library formats/ollama formats/pick views views/lora views/tree internal/convert internal/convert/hf internal/convert/preset formats/models/merged", "all", "it opens a model with what users ask of it, for every program; which servers there are, and how flags are written, it is told"},
 	"views":                              {"root views/kernel", "internal/source internal/testing/testmodel internal/testing/datatest", "views compose Data; one that knew a format or opened a file would be a parser"},
 	"internal/nfsstate":                  {"root", "internal/testing/testnfs", "it finds servers by the files that they leave; what they serve and where it is mounted is for others"},
@@ -146,21 +147,23 @@ var rules = map[string]rule{
 // outside lists which packages may import from another module: each library has one job here, and
 // its place is the package that does this job.
 var outside = map[string]struct{ in, why string }{
-	"github.com/hanwen/go-fuse/v2":       {"fs", "FUSE is known in fs alone"},
-	"github.com/spf13/cobra":             {"cmd/tensorfs internal/cli internal/cli/manual", "command lines are for commands"},
-	"github.com/spf13/pflag":             {"cmd/tensorfs internal/cli internal/cli/manual", "command lines are for commands"},
-	"golang.org/x/term":                  {"internal/cli", "what a terminal is, one package knows for all commands"},
-	"golang.org/x/text":                  {"internal/cli", "its package width knows the characters that take two columns"},
-	"github.com/ebitengine/purego":       {"metal scripts/quantisers", "it calls Metal, which the loader alone does, and libggml, which is only measured"},
-	"github.com/x448/float16":            {"views views/kernel views/arrange metal formats/hf formats internal/testing/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
-	"github.com/go-json-experiment/json": {"internal/jsonobj internal/remote/hub internal/remote/ollama formats/safetensors formats/ollama metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
-	"go.yaml.in/yaml/v3":                 {"formats/recipe", "it parses recipes that strangers wrote, into a tree that is checked before anything is made of it"},
-	"google.golang.org/protobuf":         {"formats/tokenizer", "it reads the fields of a SentencePiece model; only its package of the wire format, no generated code"},
-	"gopkg.in/ini.v1":                    {"internal/environ", "it reads files of AWS's settings, as minio-go does by it"},
-	"github.com/minio/minio-go/v7":       {"internal/remote/s3", "it signs requests and finds credentials as AWS's own tools do; the requests are ours"},
-	"oras.land/oras-go/v2":               {"internal/remote/oci", "it finds Docker's credentials and turns them into tokens of registries; the requests are ours"},
-	"github.com/klauspost/compress":      {"internal/remote/oci", "it undoes zstd, which the standard library has not; minio-go requires it already"},
-	"golang.org/x/sys":                   {"", ""}, // the system is everywhere
+	"github.com/hanwen/go-fuse/v2":         {"fs", "FUSE is known in fs alone"},
+	"github.com/spf13/cobra":               {"cmd/tensorfs internal/cli internal/cli/manual", "command lines are for commands"},
+	"github.com/spf13/pflag":               {"cmd/tensorfs internal/cli internal/cli/manual", "command lines are for commands"},
+	"golang.org/x/term":                    {"internal/cli", "what a terminal is, one package knows for all commands"},
+	"golang.org/x/text":                    {"internal/cli", "its package width knows the characters that take two columns"},
+	"github.com/ebitengine/purego":         {"metal scripts/quantisers", "it calls Metal, which the loader alone does, and libggml, which is only measured"},
+	"github.com/x448/float16":              {"views views/kernel views/arrange metal formats/hf formats internal/testing/testmodel", "halves are made in kernels; elsewhere it serves single numbers and tests"},
+	"github.com/go-json-experiment/json":   {"internal/jsonobj internal/remote/hub internal/remote/ollama formats/safetensors formats/ollama metal", "it reads JSON that strangers wrote; our own goes through encoding/json"},
+	"go.yaml.in/yaml/v3":                   {"formats/recipe", "it parses recipes that strangers wrote, into a tree that is checked before anything is made of it"},
+	"google.golang.org/protobuf":           {"formats/tokenizer", "it reads the fields of a SentencePiece model; only its package of the wire format, no generated code"},
+	"gopkg.in/ini.v1":                      {"internal/environ", "it reads files of AWS's settings, as minio-go does by it"},
+	"github.com/minio/minio-go/v7":         {"internal/remote/s3", "it signs requests and finds credentials as AWS's own tools do; the requests are ours"},
+	"golang.org/x/oauth2":                  {"internal/remote/gs", "it exchanges Google's credentials for tokens, at the hosts that are checked before; the requests are ours"},
+	"cloud.google.com/go/compute/metadata": {"internal/remote/gs", "it asks a machine of Google's cloud for its token; oauth2 requires it already"},
+	"oras.land/oras-go/v2":                 {"internal/remote/oci", "it finds Docker's credentials and turns them into tokens of registries; the requests are ours"},
+	"github.com/klauspost/compress":        {"internal/remote/oci", "it undoes zstd, which the standard library has not; minio-go requires it already"},
+	"golang.org/x/sys":                     {"", ""}, // the system is everywhere
 }
 
 // standard lists which directories must not import a package of the standard library or of the

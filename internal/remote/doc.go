@@ -7,5 +7,6 @@
 //	ollama:NAME[:TAG]     remote/ollama    a manifest and its blobs
 //	oci://HOST/REPO:TAG   remote/oci       an artifact and its layers
 //	s3://BUCKET/KEY       remote/s3        objects
+//	gs://BUCKET/KEY       remote/gs        objects of Google Cloud Storage
 //	https://HOST/PATH     remote/plain     a file
 package remote

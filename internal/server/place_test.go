@@ -13,7 +13,7 @@ import (
 func TestPlaceNames(t *testing.T) {
 	models := append([]string{
 		"/", "/a/.gguf", "/.safetensors", "hf:", "hf:o/r", "hf:o/r:Q4_K_M", "hf:o/r@main:x.gguf", "hf:..", "ollama:.", "ollama:..", "lmstudio:a/b", "ollama:/",
-		"https://host", "https://host/", "https://host/..", "https://host/a/m.gguf?download=true", "https://host/a/?x=/..", "s3://bucket/", "s3://bucket/a/m.gguf",
+		"https://host", "https://host/", "https://host/..", "https://host/a/m.gguf?download=true", "https://host/a/?x=/..", "s3://bucket/", "s3://bucket/a/m.gguf", "gs://bucket/", "gs://bucket/a/m.gguf",
 		"oci://host/a/b:tag", "https://host/" + strings.Repeat("ä", 300),
 	}, library.Stores...)
 	for _, model := range models {

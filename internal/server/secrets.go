@@ -25,6 +25,7 @@ var secretEnv = map[string]string{
 	"endpoint":          "AWS_ENDPOINT_URL",
 	"region":            "AWS_REGION",
 	".dockerconfigjson": "DOCKER_AUTH_CONFIG",
+	"googleCredentials": "GOOGLE_CREDENTIALS",
 }
 
 // maxSecrets bounds what is given at a time: Kubernetes keeps no larger ones.

@@ -1,0 +1,3 @@
+package gs
+
+import _ "github.com/tensorfs/tensorfs/internal/testing/testpack" // makes the weights of testdata
