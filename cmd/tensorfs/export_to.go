@@ -28,8 +28,11 @@ import (
 type exportTo struct {
 	ollama, lmstudio, hfCache string
 	as                        string // the name too, see settle
+	kind                      string // what LM Studio gets, mlx or gguf; "" follows from the flags
 	copy                      bool
 }
+
+const lmStudioFlag = "to-lmstudio"
 
 // toStores are the stores. named finds the store and the model's name there, before
 // anything is opened, and write puts the model there.
@@ -41,7 +44,7 @@ var toStores = []struct {
 	write       func(*toStore, context.Context) (*stores.Report, error)
 }{
 	{"to-ollama", "NAME[:TAG]", nil, func(to *exportTo) *string { return &to.ollama }, (*toStore).nameOllama, (*toStore).ollama},
-	{"to-lmstudio", "PUBLISHER/NAME", publisherOf, func(to *exportTo) *string { return &to.lmstudio }, (*toStore).nameLMStudio, (*toStore).lmstudio},
+	{lmStudioFlag, "PUBLISHER/NAME", publisherOf, func(to *exportTo) *string { return &to.lmstudio }, (*toStore).nameLMStudio, (*toStore).lmstudio},
 	{"to-hf-cache", "ORG/NAME", repositoryOf, func(to *exportTo) *string { return &to.hfCache }, (*toStore).nameHFCache, (*toStore).hfCache},
 }
 
@@ -83,6 +86,9 @@ func (to *exportTo) nameAndModel(store int, args []string) (name, model string, 
 		name = as
 	case as != "":
 		return "", "", cli.UsageError{Err: fmt.Errorf("--%s %s and --as both name the model; leave one out", s.flag, tensorfs.Printable(name))}
+	}
+	if s.flag == lmStudioFlag && len(args) == 2 && slices.Contains([]string{"gguf", "mlx"}, args[1]) {
+		to.kind, args = args[1], args[:1]
 	}
 	switch {
 	case name == "" || len(args) == 0:
@@ -291,6 +297,15 @@ func (s *toStore) nameLMStudio() (err error) {
 	}
 	if len(s.o.LoRA) > 0 && s.name == repositoryOf(s.model) {
 		return errAnother
+	}
+	types := s.o.GGUFType + s.o.TypesFrom
+	switch mlx := s.o.AsksMLX(); {
+	case mlx && (types != "" && s.o.to.kind == "" || s.o.to.kind == "gguf"):
+		return cli.UsageError{Err: errors.New("--to-lmstudio writes gguf/ or mlx/, and the flags are about the types of both; leave --mlx-bits or --gguf-type out")}
+	case types != "" && s.o.to.kind == "mlx":
+		return cli.UsageError{Err: errors.New("--to-lmstudio NAME MODEL mlx writes mlx/, which has no types of gguf/; leave --gguf-type out, or give --mlx-bits")}
+	case mlx:
+		s.o.to.kind = "mlx"
 	}
 	s.dir, err = environ.LMStudioModels()
 	return err

@@ -116,9 +116,17 @@ func (s *toStore) ollama(ctx context.Context) (*stores.Report, error) {
 	return stores.Ollama(ctx, s.dir, n, files, parent, s.options)
 }
 
-// lmstudio writes gguf/ into LM Studio's folder. The language model comes last: LM Studio is
-// not to see it without its tower.
+// lmstudio writes gguf/ or mlx/ into LM Studio's folder. The language model, or config.json, comes
+// last: LM Studio is not to see the model without the other files.
 func (s *toStore) lmstudio(ctx context.Context) (*stores.Report, error) {
+	if s.o.to.kind == "mlx" {
+		files, err := s.files("mlx")
+		if err != nil {
+			return nil, err
+		}
+		slices.SortStableFunc(files, func(a, b export.File) int { return configRank(a) - configRank(b) })
+		return stores.LMStudio(ctx, s.dir, s.name, files, s.options)
+	}
 	files, err := s.gguf()
 	if err != nil {
 		return nil, err
@@ -143,6 +151,14 @@ func (s *toStore) lmstudio(ctx context.Context) (*stores.Report, error) {
 	}
 	slices.Reverse(files)
 	return stores.LMStudio(ctx, s.dir, s.name, files, s.options)
+}
+
+// configRank orders config.json after other files.
+func configRank(f export.File) int {
+	if f.Path == "config.json" {
+		return 1
+	}
+	return 0
 }
 
 // hfCache writes hf/ into the Hugging Face cache.

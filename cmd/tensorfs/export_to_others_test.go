@@ -63,6 +63,24 @@ func TestToLMStudio(t *testing.T) {
 			t.Errorf("%q: %d bytes, %v, %+v", test.args, len(b), err, r)
 		}
 	}
+	// mlx/ with the word, or with the flags about its types.
+	const dense = "../../testdata/whole-gguf/llama3"
+	for _, x := range []struct{ args, flags []string }{{[]string{"local/mlx", dense, "mlx"}, nil}, {[]string{"local/mlx4", dense}, []string{"--mlx-bits", "4"}}} {
+		args := append(x.args, x.flags...)
+		r := exportedTo(t, append([]string{"--to-lmstudio"}, args...)...)
+		if last := r.Files[len(r.Files)-1]; filepath.Base(last.Path) != "config.json" {
+			t.Errorf("%q: the last file is %s", args, last.Path)
+		}
+		for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json"} {
+			want := succeeds(t, append([]string{"cat", dense, "mlx/" + name}, x.flags...)...)
+			if b, err := os.ReadFile(filepath.Join(models, args[0], name)); err != nil || string(b) != want {
+				t.Errorf("%q: %s: %d bytes, %v", args, name, len(b), err)
+			}
+		}
+	}
+	failsWith(t, 2, []string{"export", "--to-lmstudio", "local/x", dense, "--mlx-bits", "4", "--gguf-type", "q8_0"}, "writes gguf/ or mlx/")
+	failsWith(t, 2, []string{"export", "--to-lmstudio", "local/x", dense, "mlx", "--gguf-type", "q8_0"}, "leave --gguf-type out")
+	failsWith(t, 2, []string{"export", "--to-ollama", "x", dense, "mlx"}, "takes a name and a model, and nothing else")
 	tidy(t, models)
 	if r := exportedTo(t, "--to-lmstudio", "local/m", q8); r.Files[0].How != stores.There {
 		t.Errorf("%+v", r)

@@ -90,7 +90,7 @@ var flagTable = []flagRow{
 	{"", "debug", "option fuse", nil, "log every request"},
 	{"", "nonempty", markOption, nil, "mount even if something is in MOUNTPOINT, and hide it"},
 	{"", "no-mkdir", markOption, nil, "fail if MOUNTPOINT does not exist, instead of making it"},
-	{"mount", "as", markOption, cli.CompleteOneOf(library.Forms), "show libraries as a program wants to find models: `FORM` gguf (NAME.gguf: llama-server --models-dir), lmstudio or hf (ORG/NAME directories)"},
+	{"mount", "as", markOption, cli.CompleteOneOf(library.Forms), "show libraries as a program wants to find models: `FORM` gguf (NAME.gguf: llama-server --models-dir), lmstudio, or hf or mlx (ORG/NAME directories)"},
 	{"", "max-open", markOption, nil, "of a library, how many models may be open at a time"},
 	{"", "idle", markOption, nil, "how long an unused model of a library stays open"},
 	{"", "log", "linux option", completeLog, "where the server's messages go: syslog, journal or a `FILE` (default: syslog if there is one)"},
@@ -118,7 +118,7 @@ var flagTable = []flagRow{
 	{"export", "jobs,j", "", cli.CompleteNothing, "`NUMBER` of workers (default: one per processor, at most 4)"},
 	{"export", "force", "", nil, "replace an earlier export of something else, and files with other content"},
 	{"export", "to-ollama", "", cli.CompleteNothing, "write gguf/ into Ollama's store, as the model `NAME[:TAG]`"},
-	{"export", "to-lmstudio", "", cli.CompleteNothing, "write gguf/ into LM Studio's folder, as the model `PUBLISHER/NAME`"},
+	{"export", "to-lmstudio", "", cli.CompleteNothing, "write gguf/ (with --mlx-bits, or mlx after MODEL: mlx/) into LM Studio's folder, as the model `PUBLISHER/NAME`"},
 	{"export", "to-hf-cache", "", cli.CompleteNothing, "write hf/ into the Hugging Face cache, as the model `ORG/NAME`; hf:ORG/NAME itself as it is on the Hub"},
 	{"export", "as", markHidden, cli.CompleteNothing, ""}, // the name that --to-... takes
 	{"export", "copy", "", nil, "with --to-..., never make a file of the model the store's file too (default: if it cannot be cloned)"},

@@ -471,8 +471,6 @@ func TestLibraryRefused(t *testing.T) {
 	}{
 		{1, []string{folder, filepath.Join(folder, "mnt")}, "is inside " + folder + ", the library that is to be mounted there; choose another directory"},
 		{1, []string{empty, t.TempDir()}, "it is an empty directory"},
-		{1, []string{"ollama:", t.TempDir()}, "ollama: there is no Ollama store here that can be read; set OLLAMA_MODELS"},
-		{1, []string{"hf:", t.TempDir()}, "hf: there is no Hugging Face cache at "},
 		{2, []string{"--max-open", "0", folder, t.TempDir()}, "want a number and a time above 0"},
 		{2, []string{"--idle", "0s", folder, t.TempDir()}, "want a number and a time above 0"},
 		{2, []string{"--i2s", "x", folder, t.TempDir()}, "want 128, 64"},

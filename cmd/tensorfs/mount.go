@@ -151,6 +151,11 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	o.spec.WarnUnkept(cmd.ErrOrStderr())
+	for _, store := range append([]string{model}, o.spec.More...) {
+		if err := library.Absent(store); err != nil { // its server logs the same
+			cli.Complain(cmd.ErrOrStderr(), "tensorfs: nothing is shown yet: "+cli.ErrorLine(err, os.Args[1:]))
+		}
+	}
 	if err := o.start(cmd, model, mountpoint, extra); err != nil || named {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	iofs "io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -38,13 +37,8 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*server.Conten
 	}
 	s := &stock{form: o.library.as, flags: &o.modelFlags, failed: map[string]string{}}
 	var modified time.Time
-	var missing error
 	for _, name := range names {
-		l, err := library.Open(name, library.Options{Skip: isOurs})
-		if errors.Is(err, iofs.ErrNotExist) && slices.Contains(library.Stores, name) && len(names) > 1 { // another may be there
-			s.missing, missing = append(s.missing, tensorfs.OneLine(err.Error())), err
-			continue
-		}
+		l, err := library.Open(name, library.Options{Skip: isOurs, Missing: true})
 		if err != nil {
 			return nil, err
 		}
@@ -58,9 +52,6 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*server.Conten
 		}
 		s.libraries = append(s.libraries, l)
 	}
-	if len(s.libraries) == 0 {
-		return nil, missing
-	}
 	return &server.Content{
 		Library:  &fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen},
 		Options:  fs.Options{FsName: strings.Join(names, ","), ModTime: modified},
@@ -73,7 +64,6 @@ func (o *mountOptions) openAs(names []string, mountpoint string) (*server.Conten
 type stock struct {
 	form      string
 	libraries []*library.Library
-	missing   []string // why stores are not there
 	flags     *modelFlags
 	seen      library.Seen
 
@@ -86,7 +76,6 @@ type stock struct {
 }
 
 func (s *stock) warnings() (all []string) {
-	all = append(all, s.missing...)
 	for _, l := range s.libraries {
 		all = append(all, l.Now().Warnings...)
 	}
@@ -130,8 +119,8 @@ func (s *stock) layOut() tensorfs.Dir {
 		m := &s.models[i]
 		switch {
 		case m.Reason != "":
-		case s.form == "hf":
-			entries = append(entries, tensorfs.Entry{Name: m.At, Lazy: s.lazy(m, "", func(t *tree.Tree) (tensorfs.Dir, error) { return wholeDir(t, "hf") })})
+		case slices.Contains(library.Directories, s.form):
+			entries = append(entries, tensorfs.Entry{Name: m.At, Lazy: s.lazy(m, "", func(t *tree.Tree) (tensorfs.Dir, error) { return wholeDir(t, s.form) })})
 		default:
 			file := s.lazy(m, m.At, func(t *tree.Tree) (tensorfs.Dir, error) { return directoryOfFile(m.At, t, languageOf) })
 			file.File, file.Bytes = true, s.sizeOf(m.Model)

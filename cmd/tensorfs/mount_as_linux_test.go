@@ -135,19 +135,46 @@ func TestMountAsGGUF(t *testing.T) {
 	})
 }
 
-// TestMountAsWithout holds that a missing store is empty if other stores are named, and an error if it is the
-// only one.
-func TestMountAsWithout(t *testing.T) {
+// TestMountWithout holds that a missing store is empty, with a warning, and shows its models when it exists.
+func TestMountWithout(t *testing.T) {
 	needFUSE(t)
 	folder := allLibraries(t)
 	t.Setenv("HF_HUB_CACHE", filepath.Join(folder, "none"))
-	t.Setenv("HOME", t.TempDir()) // without LM Studio
-	dir := filepath.Join(t.TempDir(), "m")
-	failsWith(t, 1, []string{"mount", "--as", "gguf", "lmstudio:", "hf:", dir}, "there ")
-	succeeds(t, "mount", "--as", "gguf", "lmstudio:", "hf:", folder, dir)
-	t.Cleanup(func() { command("umount", dir) })
-	if _, err := os.Stat(filepath.Join(dir, "plain.gguf")); err != nil {
-		t.Error(err)
+	home := t.TempDir() // without LM Studio
+	t.Setenv("HOME", home)
+	t.Setenv("OLLAMA_MODELS", filepath.Join(home, "ollama"))
+	for _, c := range []struct {
+		args    []string
+		missing int
+		later   string // there once LM Studio has a model
+	}{
+		{[]string{"--as", "gguf", "lmstudio:", "hf:", "ollama:"}, 3, "ann--plain.gguf"},
+		{[]string{"--as", "mlx", "lmstudio:"}, 1, ""},
+		{[]string{"lmstudio:"}, 1, "ann"},
+		{[]string{"--as", "gguf", "hf:", folder}, 1, "plain.gguf"},
+	} {
+		dir := filepath.Join(t.TempDir(), "m")
+		code, _, problems := command(append(append([]string{"mount"}, c.args...), dir)...)
+		if code != 0 || strings.Count(problems, "tensorfs: nothing is shown yet: ") != c.missing {
+			t.Errorf("%q: exit code %d, %s", c.args, code, problems)
+			continue
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 1 && !slices.Contains(c.args, folder) {
+			t.Errorf("%q: %v, %v", c.args, entries, err)
+		}
+		models := filepath.Join(home, ".lmstudio/models")
+		whole, err := os.ReadFile(ggufDir + "align8.gguf")
+		must(t, errors.Join(err, os.MkdirAll(models+"/ann/plain", 0o777), os.WriteFile(models+"/ann/plain/plain.gguf", whole, 0o666)))
+		if c.later != "" {
+			testlimit.Wait(t, c.later, func() bool {
+				entries, _ := os.ReadDir(dir)
+				return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), strings.TrimSuffix(c.later, ".gguf")) })
+			})
+		}
+		if code, _, problems := command("umount", dir); code != 0 {
+			t.Error(problems)
+		}
+		must(t, os.RemoveAll(models))
 	}
 }
 
@@ -164,6 +191,8 @@ func TestMountAs(t *testing.T) {
 			"local/vl/mmproj-vl.gguf": "GGUF", "local/deep--mlx/deep--mlx.gguf": "GGUF"}},
 		{[]string{"--as", "hf", folder, "ollama:"}, map[string]string{
 			"local/llama3/config.json": "{", "local/llama3/model.safetensors": "", "ollama/tinyllama--latest/config.json": "{"}},
+		{[]string{"--as", "mlx", folder, "ollama:"}, map[string]string{
+			"local/llama3/config.json": "{", "local/llama3/model.safetensors": "", "local/deep--mlx/config.json": "{", "ollama/tinyllama--latest/config.json": "{"}},
 		{[]string{"-o", "as=gguf", "--gguf-type", "q8_0", folder}, map[string]string{"llama3.gguf": "GGUF"}},
 	} {
 		dir := filepath.Join(t.TempDir(), "m")

@@ -42,7 +42,7 @@ func (o *mountOptions) openContent(name, mountpoint string) (*server.Content, er
 	isStore := slices.Contains(library.Stores, name)
 	mayBe := o.inside == "" // which is for a single model
 	if mayBe && (isStore || !formats.IsName(name) && source.HasDir(name) && !library.Single(name, library.Options{Skip: isOurs})) {
-		l, err := library.Open(name, library.Options{Skip: isOurs})
+		l, err := library.Open(name, library.Options{Skip: isOurs, Missing: true})
 		if err != nil {
 			return nil, err
 		}

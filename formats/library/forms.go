@@ -22,12 +22,16 @@ import (
 //	gguf       NAME.gguf, or NAME/NAME.gguf and NAME/mmproj-NAME.gguf: llama-server --models-dir
 //	lmstudio   PUBLISHER/NAME/NAME.gguf, and mmproj-NAME.gguf beside it
 //	hf         ORG/NAME, a directory as transformers loads it
-var Forms = []string{"gguf", "lmstudio", "hf"}
+//	mlx        ORG/NAME, a directory as mlx-lm loads it
+var Forms = []string{"gguf", "lmstudio", "hf", "mlx"}
+
+// Directories are the forms that show a model as a directory of whole models, which has the form's name.
+var Directories = []string{"hf", "mlx"}
 
 // Placed is a model in such a library.
 type Placed struct {
 	*Model
-	// At is the path of its file, or of its directory in the form hf; Tower the path of its
+	// At is the path of its file, or of its directory in a form of Directories; Tower the path of its
 	// vision tower's file, "" without one.
 	At, Tower string
 	// Reason explains why the form is missing; "" if it is not. It follows from the names
@@ -54,7 +58,7 @@ func Place(form string, libraries []*Library, seen *Seen) (list []Placed) {
 			n := named{Placed: Placed{Model: m}}
 			n.publisher, n.name = publisherOf(l, m, form)
 			what := seen.modelFiles(m)
-			if n.Reason = what.reason(form); n.Reason == "" && what.tower && form != "hf" {
+			if n.Reason = what.reason(form); n.Reason == "" && what.tower && !slices.Contains(Directories, form) {
 				n.Tower = "mmproj-"
 			}
 			taken[n.publisher+"/"+n.name]++
@@ -69,7 +73,7 @@ func Place(form string, libraries []*Library, seen *Seen) (list []Placed) {
 		}
 		dir := path.Join(n.publisher, n.name)
 		switch {
-		case form == "hf":
+		case slices.Contains(Directories, form):
 			n.At = dir
 		case form == "gguf" && n.Tower == "":
 			n.At = n.name + ggufSuffix
@@ -240,7 +244,7 @@ func (x seenModel) reason(form string) string {
 	switch {
 	case x.kind == isTensors:
 		return "a single safetensors file has no config.json, which describes the model"
-	case x.kind != isDirectory || form == "hf":
+	case x.kind != isDirectory || slices.Contains(Directories, form):
 		return ""
 	case x.class == "":
 		return "its config.json names no class and no model_type"

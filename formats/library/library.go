@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 const (
@@ -25,6 +26,9 @@ type Options struct {
 	// It decides about devices that are not the library's own: mounts of tensorfs show
 	// models a second time, and may be served by the very process that looks.
 	Skip func(device string) bool
+	// Missing opens a store that does not exist as an empty library with a warning. Its models
+	// are there when the store is.
+	Missing bool
 	// Every is how long a look at the library counts as fresh; 0 for half a second.
 	Every time.Duration
 }
@@ -41,10 +45,11 @@ type Library struct {
 	Name   string   // as users name it: "ollama:", "hf:" or the absolute path of a folder
 	Places []string // the directories that are looked through
 
-	kind  *kind
-	every time.Duration
-	list  atomic.Pointer[List]
-	last  atomic.Int64 // when it was looked through last
+	kind   *kind
+	absent error // why it is empty while no place exists; nil if one did
+	every  time.Duration
+	list   atomic.Pointer[List]
+	last   atomic.Int64 // when it was looked through last
 
 	mu     sync.Mutex
 	places []*watch // by Places
@@ -58,14 +63,21 @@ type kind struct {
 
 // open looks through a library for the first time.
 func open(name string, k *kind, places []string, o Options) (*Library, error) {
-	l := &Library{Name: name, Places: places, kind: k, every: o.Every}
-	if l.every == 0 {
-		l.every = time.Second / 2
-	}
 	for _, p := range places {
 		if _, err := os.Stat(p); err != nil {
 			return nil, tensorfs.PathError(p, err)
 		}
+	}
+	return openMissing(name, k, places, nil, o)
+}
+
+// openMissing is open for places that need not exist. absent explains why the library is empty.
+func openMissing(name string, k *kind, places []string, absent error, o Options) (*Library, error) {
+	l := &Library{Name: name, Places: places, kind: k, absent: absent, every: o.Every}
+	if l.every == 0 {
+		l.every = time.Second / 2
+	}
+	for _, p := range places {
 		dev, _ := device(p) // without it, only names say what is on another file system
 		l.places = append(l.places, &watch{skip: o.Skip, device: dev, now: map[string]*seen{}})
 	}
@@ -126,6 +138,9 @@ func (l *Library) look() {
 	slices.SortFunc(list.Models, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
 	if s.truncated {
 		s.warn("%s has more than %d models; the rest is left out", tensorfs.Printable(l.Name), maxModels)
+	}
+	if l.absent != nil && !slices.ContainsFunc(l.Places, source.HasDir) {
+		s.warn("%s", tensorfs.OneLine(l.absent.Error()))
 	}
 	list.Warnings = s.warnings
 	l.list.Store(list)

@@ -28,36 +28,8 @@ var Stores = []string{ollama.Prefix, hub.Prefix, LMStudio}
 // folder, which may also be a store. The error is [fs.ErrNotExist] if the library does not
 // exist.
 func Open(name string, o Options) (*Library, error) {
-	switch name {
-	case ollama.Prefix:
-		var places []string
-		for _, p := range environ.OllamaStores(environ.Process) {
-			if _, err := os.Stat(filepath.Join(p.Path, manifests)); err == nil {
-				places = append(places, p.Path)
-			}
-		}
-		if len(places) == 0 {
-			return nil, &tensorfs.FormatError{File: "ollama", Offset: -1, Kind: fs.ErrNotExist, Problem: "there is no Ollama store here that can be read", Advice: "set OLLAMA_MODELS to the directory that holds manifests and blobs"}
-		}
-		return open(name, ollamaStore, places, o)
-	case hub.Prefix:
-		cache, err := environ.HuggingFaceCache(environ.Process)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := os.Stat(cache); err != nil {
-			return nil, &tensorfs.FormatError{File: "hf", Offset: -1, Kind: fs.ErrNotExist, Problem: "there is no Hugging Face cache at " + tensorfs.Printable(cache), Advice: "set HF_HOME to the directory that contains it"}
-		}
-		return open(name, hubCache, []string{cache}, o)
-	case LMStudio:
-		dir, err := environ.LMStudioModels()
-		if err != nil {
-			return nil, err
-		}
-		if _, err := os.Stat(dir); err != nil {
-			return nil, &tensorfs.FormatError{File: "lmstudio", Offset: -1, Kind: fs.ErrNotExist, Problem: "there are no models of LM Studio at " + tensorfs.Printable(dir), Advice: "name the folder that contains them"}
-		}
-		return open(name, lmStudio, []string{dir}, o)
+	if slices.Contains(Stores, name) {
+		return openStore(name, o)
 	}
 	dir, err := filepath.Abs(name)
 	if err != nil {
@@ -80,6 +52,66 @@ func Open(name string, o Options) (*Library, error) {
 		return nil, &tensorfs.FormatError{File: dir, Offset: -1, Problem: "it is not a directory", Advice: "name a folder with models, ollama: or hf:"}
 	}
 	return open(dir, kindOf(dir), []string{dir}, o)
+}
+
+// openStore opens the store of another program.
+func openStore(name string, o Options) (*Library, error) {
+	k, places, err := placesOf(name)
+	switch {
+	case err == nil:
+		return open(name, k, places, o)
+	case o.Missing && errors.Is(err, fs.ErrNotExist):
+		return openMissing(name, k, places, err, o)
+	}
+	return nil, err
+}
+
+// Absent returns the error of Open if name is a store that does not exist.
+func Absent(name string) error {
+	if !slices.Contains(Stores, name) {
+		return nil
+	}
+	if _, _, err := placesOf(name); errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// placesOf returns the directories of a store. Without any it returns an error and the directories
+// that the store would have.
+func placesOf(name string) (k *kind, places []string, err error) {
+	absent := &tensorfs.FormatError{File: strings.TrimSuffix(name, ":"), Offset: -1, Kind: fs.ErrNotExist}
+	exists := func(place string) bool { return source.HasDir(place) }
+	switch name {
+	case ollama.Prefix:
+		k = ollamaStore
+		for _, p := range environ.OllamaStores(environ.Process) {
+			places = append(places, p.Path)
+		}
+		exists = func(place string) bool { return source.HasDir(filepath.Join(place, manifests)) }
+		absent.Problem, absent.Advice = "there is no Ollama store here that can be read", "set OLLAMA_MODELS to the directory that holds manifests and blobs"
+	case hub.Prefix:
+		k = hubCache
+		cache, err := environ.HuggingFaceCache(environ.Process)
+		if err != nil {
+			return nil, nil, err
+		}
+		places = []string{cache}
+		absent.Problem, absent.Advice = "there is no Hugging Face cache at "+tensorfs.Printable(cache), "set HF_HOME to the directory that contains it"
+	case LMStudio:
+		k = lmStudio
+		dir, err := environ.LMStudioModels()
+		if err != nil {
+			return nil, nil, err
+		}
+		places = []string{dir}
+		absent.Problem, absent.Advice = "there are no models of LM Studio at "+tensorfs.Printable(dir), "name the folder that contains them"
+	}
+	here := slices.DeleteFunc(slices.Clone(places), func(p string) bool { return !exists(p) })
+	if len(here) == 0 {
+		return k, places, absent
+	}
+	return k, here, nil
 }
 
 // kindOf returns how models are kept in a directory, by what is in it.

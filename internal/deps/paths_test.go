@@ -88,7 +88,7 @@ var pathUses = map[string]struct {
 	"formats/library/forms.go source.ReadRegular": {2, listing},
 	"formats/library/library.go os.Stat":          {1, listing},
 	"formats/library/model.go source.ReadRegular": {1, listing},
-	"formats/library/stores.go os.Stat":           {4, listing},
+	"formats/library/stores.go os.Stat":           {1, listing},
 	"formats/library/watch.go os.OpenFile":        {1, listing},
 	"formats/library/watch.go os.Stat":            {2, listing},
 	"formats/library/watch.go source.ReadRegular": {1, listing},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -52,7 +53,7 @@ func LMStudio(ctx context.Context, dir, name string, files []export.File, o Opti
 	for i := range list {
 		f := &list[i]
 		r.Path = filepath.Join(dir, publisher, model, f.name)
-		if err := s.place(ctx, f, at, f.name); err != nil {
+		if err := s.placeBelow(ctx, f, at); err != nil {
 			return nil, err
 		}
 		r.Files = append(r.Files, Placed{r.Path, f.size, f.digest(), f.how, f.origin})
@@ -61,6 +62,18 @@ func LMStudio(ctx context.Context, dir, name string, files []export.File, o Opti
 		return nil, err
 	}
 	return r, s.done()
+}
+
+// placeBelow gives a staged file its path below a directory.
+func (s *stage) placeBelow(ctx context.Context, f *file, at *opendir.Dir) (err error) {
+	dir, base := path.Split(f.name)
+	if dir != "" {
+		if at, err = at.Follow(path.Clean(dir), dirMode); err != nil {
+			return err
+		}
+		defer release(at, &err)
+	}
+	return s.place(ctx, f, at, base)
 }
 
 // checkFiles refuses files that would certainly be in the way.
