@@ -65,7 +65,7 @@ class Work:
         self.plan, self._get = dict(plan), get
         self.changed = threading.Condition()
         self.left = dict.fromkeys(plan)  # what was not handed out
-        self._pending = dict.fromkeys(plan)  # what no thread has begun
+        self._pending = dict.fromkeys(reversed(list(plan)))  # what no thread has begun; the next is the last
         self._ready: dict[str, tuple[Any, Optional[BaseException]]] = {}
         self.closed = False
         self.users = {"loader", "file"}  # the work ends when both are gone
@@ -78,8 +78,10 @@ class Work:
             with self.changed:
                 if self.closed or not self._pending:
                     return
-                name = next(iter(self._pending))
-                self._pending.pop(name, None)
+                try:
+                    name, _ = self._pending.popitem()
+                except KeyError:  # the collector has just closed it
+                    return
                 get = self._get
             try:
                 done = get(name, self.plan[name]), None
