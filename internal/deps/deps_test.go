@@ -123,10 +123,10 @@ var rules = map[string]rule{
 	"internal/stores":                    {"root internal/environ internal/opendir internal/source internal/remote/hub internal/export formats/gguf formats/ollama", "internal/testing/testmodel", "it writes where other programs look, what it is told to; what they want to know of a GGUF file is formats/ollama's business"},
 	"fs/nfs":                             {"root fs", "all", "it serves names and Data to clients of NFS and knows nothing of models; where it is mounted is for commands"},
 	"views/tree":                         {"root internal/near internal/parallel internal/convert internal/convert/hf views formats/config formats/architectures formats/names formats/adapter formats/exported", "all", "it lays a model out as a directory; where models come from and how directories are served is not its business"},
-	"internal/verify":                    {"root formats/hub formats/ollama internal/cache internal/cli internal/near internal/parallel internal/source views views/tree", "", "it reads a model that a command has opened, and compares its files with their digests"},
+	"internal/verify":                    {"root formats/hub formats/ollama internal/cache internal/cli internal/conceal internal/near internal/parallel internal/source views views/tree", "", "it reads a model that a command has opened, and compares its files with their digests"},
 	"internal/describe":                  {"root formats/adapter formats/gguf formats/hub formats/names internal/cli internal/convert internal/memory internal/report internal/verify views/tree", "", "it says of a model and its tensors what commands print; which model, and where it is printed, is the command's business"},
-	"internal/diff":                      {"root internal/cli internal/compare internal/describe internal/near internal/report internal/verify views views/measure views/tree", "", "it compares two models that a command has opened"},
-	"internal/stat":                      {"root internal/cli internal/convert/hf internal/describe internal/near views views/measure", "", "it measures tensors of a model that a command has opened"},
+	"internal/diff":                      {"root internal/cli internal/compare internal/conceal internal/describe internal/near internal/report internal/verify views views/measure views/tree", "", "it compares two models that a command has opened"},
+	"internal/stat":                      {"root internal/cli internal/conceal internal/convert/hf internal/describe internal/near views views/measure", "", "it measures tensors of a model that a command has opened"},
 	"internal/server":                    {"root internal/cli internal/conceal internal/environ internal/keep internal/memlimit internal/mounts internal/near internal/nfsstate internal/server/loopback internal/source internal/web formats formats/library fs fs/nfs views/tree", "internal/cli", "it serves what a command has opened; which model that is, and how it was asked for, is the command's business"},
 	"cmd/tensorfs":                       {"all", "all", "it introduces the packages to each other"},
 
@@ -137,6 +137,7 @@ var rules = map[string]rule{
 
 	"scripts/packaging":       {"", "", "it looks at packages from outside"},
 	"scripts/report":          {"", "", "it reads what the tests of any package say"},
+	"scripts/browser/pair":    {"root internal/testing/testmodel", "", "it writes the models of two pictures"},
 	"scripts/cluster/hub":     {"internal/testing/testhub", "", "it is the Hub of tests, as a program"},
 	"scripts/quantisers":      {"views/kernel", "", "it measures kernels, and knows libggml besides"},
 	"scripts/mutate":          {"", "", "it changes any package, and tests it from outside"},
