@@ -1,7 +1,8 @@
 // Looks at pages in headless Chromium. Each line of its input is a job, {"page": "file:///...",
 // "width": 1200, "height": 800, "scheme": "dark", "screenshot": FILE or ""}; each line of its
 // output says what was seen there: the cells, what a click and arrows show, every request, error
-// and message of the console, and how long the map took to be drawn.
+// and message of the console, and how long the map took to be drawn. With "clicks", a list of
+// selectors, only these are clicked before the screenshot.
 import { createInterface } from "node:readline";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -41,6 +42,13 @@ async function look(job) {
     seen.tabs = await page.locator("#tabs button").allTextContents();
     seen.wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
     seen.background = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+    if (job.clicks) {
+      for (const selector of job.clicks) await page.locator(selector).first().click();
+      await page.mouse.move(0, 0);
+      await page.screenshot({ path: job.screenshot });
+      await page.close();
+      return seen;
+    }
     const inMap = page.locator("#map .cell");
     if (await inMap.count()) {
       await inMap.first().click();
