@@ -1,5 +1,11 @@
 package architectures
 
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
 // config.json has two spellings of some things, and files that people edit have both. What
 // counts is what transformers 5 reads. These are the tables of it, the first that counts first.
 
@@ -36,4 +42,32 @@ func RopePaths(isSet func(path string) bool, scopes ...string) (paths []string) 
 		}
 	}
 	return nil
+}
+
+// RopeMember returns the name that a field about rotary embeddings has in the objects about
+// them. Fields that may only be there are named "rope.NAME" here.
+func RopeMember(field string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(field, "rope.")
+	return name, ok || slices.Contains(RopeMembers, field)
+}
+
+// FieldPaths yields the paths at which a config.json may have one of some fields, the first that
+// counts first, with the index of the field. A scope counts before the next with all spellings,
+// and in a scope the objects about rotary embeddings, at the paths rope, before what is outside.
+func FieldPaths(fields, rope []string, scopes ...string) iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		for _, scope := range scopes {
+			for i, field := range fields {
+				name, isMember := RopeMember(field)
+				for _, object := range rope {
+					if isMember && !yield(object+"."+name, i) {
+						return
+					}
+				}
+				if name == field && !yield(scope+field, i) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -69,33 +69,12 @@ func (m *model) firstValue(gguf, hf []string) (any, bool) {
 		}
 		return nil, false
 	}
-	for _, scope := range m.scopes {
-		for _, k := range hf {
-			if slices.Contains(m.void, k) {
-				continue
-			}
-			for _, path := range m.paths(scope, k) {
-				if v, ok := m.at(path); ok {
-					return v, true
-				}
-			}
+	for path, i := range architectures.FieldPaths(hf, m.rope, m.scopes...) {
+		if v, ok := m.at(path); ok && !slices.Contains(m.void, hf[i]) {
+			return v, true
 		}
 	}
 	return nil, false
-}
-
-// paths returns where a field of a scope may be, what counts first.
-func (m *model) paths(scope, field string) (list []string) {
-	name, inside := strings.CutPrefix(field, "rope.")
-	if inside || slices.Contains(architectures.RopeMembers, field) {
-		for _, object := range m.rope {
-			list = append(list, object+"."+name)
-		}
-	}
-	if !inside {
-		list = append(list, scope+field)
-	}
-	return list
 }
 
 // at returns the value of a path in config.json, false if it is missing or null.

@@ -82,24 +82,24 @@ func (s Fields) Value(names ...string) any {
 // find returns the first field that is present, and its name. Without one it is what the
 // model's class takes for the first that has such a default, and "".
 func (s Fields) find(names []string) (any, string) {
-	for _, name := range names {
+	var value any
+	asked := names // until one is found
+	for path, i := range architectures.FieldPaths(names, s.ropePathsFor(names), textScope, "") {
+		if v, ok := s.lookup(path); ok {
+			value, asked = v, names[:i+1]
+			break
+		}
+	}
+	name := ""
+	for _, name = range asked {
 		s.ask(name)
-		inner, inside := strings.CutPrefix(name, "rope.")
-		if inside || slices.Contains(architectures.RopeMembers, name) {
-			rope := s.Rope()
-			rope.ask(inner)
-			for _, o := range []jsonobj.Object{rope.text, rope.top} {
-				if v, ok := o.Lookup(inner); ok {
-					return v, inner
-				}
-			}
+		if inner, ok := architectures.RopeMember(name); ok {
+			s.Rope().ask(inner)
+			name = inner
 		}
-		if v, ok := s.text.Lookup(name); ok {
-			return v, name
-		}
-		if v, ok := s.top.Lookup(name); ok {
-			return v, name
-		}
+	}
+	if value != nil {
+		return value, name
 	}
 	for _, name := range names {
 		if v := s.missing(name); v != nil {
@@ -107,6 +107,24 @@ func (s Fields) find(names []string) (any, string) {
 		}
 	}
 	return nil, ""
+}
+
+// ropePathsFor returns ropePaths if a field is about rotary embeddings.
+func (s Fields) ropePathsFor(names []string) []string {
+	for _, name := range names {
+		if _, ok := architectures.RopeMember(name); ok {
+			return s.ropePaths()
+		}
+	}
+	return nil
+}
+
+// lookup returns the value of a path, which may begin with textScope.
+func (s Fields) lookup(path string) (any, bool) {
+	if inside, ok := strings.CutPrefix(path, textScope); ok {
+		return s.text.Lookup(inside)
+	}
+	return s.top.Lookup(path)
 }
 
 // missing returns the default of the model's class for a field that config.json lacks in

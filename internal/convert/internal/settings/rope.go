@@ -124,12 +124,7 @@ func isFalsy(v any) bool {
 // ropePaths returns the paths of the objects about rotary embeddings that count.
 func (s Fields) ropePaths() []string {
 	return architectures.RopePaths(func(path string) bool {
-		o := s.top
-		path, inside := strings.CutPrefix(path, textScope)
-		if inside {
-			o = s.text
-		}
-		v, ok := o.Lookup(path)
+		v, ok := s.lookup(path)
 		object, isObject := v.(tensorfs.JSON)
 		return ok && (isObject && strings.Trim(string(object), "{} \t\r\n") != "" || !isObject && !isFalsy(v))
 	}, textScope, "")
