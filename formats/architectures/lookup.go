@@ -22,6 +22,11 @@ func Find(name string) *Architecture {
 	})
 }
 
+// Said reports whether one of the blocks of an architecture, by GGUF's name, has an item of a word.
+func Said(gguf, word, item string) bool {
+	return slices.ContainsFunc(OfGGUF(gguf), func(s *Settings) bool { return slices.Contains(s.Words(word), item) })
+}
+
 // OfGGUF returns the settings of the blocks of an architecture, by GGUF's name.
 func OfGGUF(name string) []*Settings {
 	return settingsWhere(func(h head) bool { return h.gguf == name })

@@ -14,10 +14,11 @@ var namesText string
 type named struct {
 	class, modelType map[string]string
 	heads            map[[2]string]bool // by architecture and module
+	whole            map[string]bool
 }
 
 var allNamed = sync.OnceValue(func() *named {
-	n := &named{map[string]string{}, map[string]string{}, map[[2]string]bool{}}
+	n := &named{map[string]string{}, map[string]string{}, map[[2]string]bool{}, map[string]bool{}}
 	for line := range strings.Lines(namesText) {
 		line, _, _ = strings.Cut(line, "#")
 		f := strings.Fields(line)
@@ -29,6 +30,8 @@ var allNamed = sync.OnceValue(func() *named {
 			n.modelType[f[1]] = strings.TrimSuffix(f[2], "-")
 		case len(f) == 3 && f[0] == "heads":
 			n.heads[[2]string{f[1], f[2]}] = true
+		case len(f) == 2 && f[0] == "whole":
+			n.whole[f[1]] = true
 		default:
 			panic("architectures: names.txt: " + line)
 		}
@@ -60,6 +63,10 @@ func NameOf(class, modelType string) string {
 	}
 	return allNamed().modelType[modelType]
 }
+
+// IsWhole reports whether a class counts although a config.json names another class in text_config:
+// the model's language model is not of that class.
+func IsWhole(class string) bool { return allNamed().whole[class] }
 
 // Reordered reports whether GGUF files of an architecture have the rows of the tensor with that
 // canonical name in another order than Hugging Face files: a head's rotary pairs are rows 2i and

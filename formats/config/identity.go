@@ -52,14 +52,9 @@ func hasExpertLayers(get Lookup, scopes []string) bool {
 	return every > 0 || architectures.HasExpertLayers(words, letters)
 }
 
-// wholes are classes that identify a model although its language model names a class too:
-// DeepSeek-OCR's language model has no latent heads, unlike other models of the class it
-// names.
-var wholes = []string{"DeepseekOCRForCausalLM", "UnlimitedOCRForCausalLM"}
-
 // architecture returns GGUF's name of it.
 func (id identifiers) architecture() string {
-	if whole := id.classes[len(id.classes)-1]; slices.Contains(wholes, whole) {
+	if whole := id.classes[len(id.classes)-1]; architectures.IsWhole(whole) {
 		return architectures.NameOf(whole, "")
 	}
 	for _, class := range id.classes {

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // A sliding_window_pattern is an integer p: every p-th layer has full attention, the rest
@@ -89,16 +91,16 @@ func (m *model) repeatPattern(name string) {
 	if _, said := m.value(name + perLayer); said || p < 2 || layers < 1 || layers > maxLayers {
 		return
 	}
-	list := make([]bool, layers)
+	list, begins := make([]bool, layers), m.begins()
 	for i := range list {
-		list[i] = (int64(i)+m.begins())%p != 0
+		list[i] = (int64(i)+begins)%p != 0
 	}
 	m.set(name+perLayer, list)
 }
 
 // begins is 1 where the last layer of a period sees everything, and 0 where the first does.
 func (m *model) begins() int64 {
-	if m.arch == "modern-bert" {
+	if architectures.Said(m.arch, "period", "first") {
 		return 0
 	}
 	return 1

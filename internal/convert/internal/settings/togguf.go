@@ -64,7 +64,7 @@ func (s *Model) chooseClass() error {
 		return s.arch != nil
 	}
 	text := Fields{top: s.cfg.text}
-	if own, kind := text.Words("architectures"), text.Word("model_type"); !find() && !slices.Contains(otherText, name) && (len(own) > 0 || kind != "") {
+	if own, kind := text.Words("architectures"), text.Word("model_type"); !find() && !architectures.IsWhole(name) && (len(own) > 0 || kind != "") {
 		named = func(c architectures.Class) bool {
 			return len(own) > 0 && c.Name == own[0] || len(own) == 0 && c.ModelType == kind
 		}
@@ -85,9 +85,6 @@ func (s *Model) chooseClass() error {
 	}
 	return s.err()
 }
-
-// otherText are classes of several parts whose language model is another one than the class that text_config names.
-var otherText = []string{"KimiK3ForConditionalGeneration", "Sarashina2VisionForCausalLM"}
 
 // Answers are the tokens that are the model's possible answers, nil if it answers with
 // text.

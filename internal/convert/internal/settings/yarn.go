@@ -3,38 +3,29 @@ package settings
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-)
 
-// yarnRead are the facts about yarn whose keys llama.cpp reads, beside the type, the factor and the original
-// context. For other architectures their values are constants of llama.cpp.
-var yarnRead = map[string][]string{
-	"deepseek2":  {"yarn_log"},
-	"deepseek32": {"yarn_log"},
-	"mistral3":   {"yarn_log", "yarn_beta_fast", "yarn_beta_slow"},
-	"grok":       {"yarn_ext_factor", "yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow"},
-}
+	"github.com/tensorfs/tensorfs/formats/architectures"
+)
 
 // noteYarn notes config.json's settings of yarn that llama.cpp computes differently.
 func (s *Model) noteYarn() {
 	if s.ropeType() != "yarn" || s.failed != nil {
 		return
 	}
-	reads := func(fact string) bool { return slices.Contains(yarnRead[s.arch.GGUF], fact) }
 	var lost []string
 	for _, x := range []struct {
 		fact, field string
 		constant    float64 // of llama.cpp
 	}{{"yarn_beta_fast", "beta_fast", 32}, {"yarn_beta_slow", "beta_slow", 1}} {
-		if v, ok := s.rope.Number(x.field); ok && v != x.constant && !reads(x.fact) {
+		if v, ok := s.rope.Number(x.field); ok && v != x.constant && !s.readsYarn(x.fact) {
 			lost = append(lost, fmt.Sprintf("%s %v (llama.cpp has %v)", x.field, v, x.constant))
 		}
 	}
 	if truncate, ok := s.rope.Flag("truncate"); ok && !truncate && s.arch.GGUF != "gpt-oss" {
 		lost = append(lost, "truncate false (llama.cpp rounds)")
 	}
-	if s.class != nil && !reads("yarn_attn_factor") {
+	if s.class != nil && !s.readsYarn("yarn_attn_factor") {
 		wanted, computed := s.yarnScales()
 		for i, what := range []string{"cosines and sines", "the scores of attention"} {
 			if math.Abs(wanted[i]-computed[i]) > 1e-4 {
@@ -46,6 +37,9 @@ func (s *Model) noteYarn() {
 		s.notes = append(s.notes, fmt.Sprintf("config.json: llama.cpp does not obey all that is said of yarn, and answers differ: %s", strings.Join(lost, ", ")))
 	}
 }
+
+// readsYarn reports whether llama.cpp reads a fact about yarn from the file.
+func (s *Model) readsYarn(fact string) bool { return architectures.Said(s.arch.GGUF, "yarn", fact) }
 
 // yarnScales returns what transformers and llama.cpp multiply cosines and sines by, and the scores of
 // attention besides.
@@ -66,7 +60,7 @@ func (s *Model) yarnScales() (wanted, computed [2]float64) {
 		wanted[0] = scale(mscale) / scale(all)
 	}
 	log := 0.0
-	if slices.Contains(yarnRead[s.arch.GGUF], "yarn_log") && s.has("yarn_log") {
+	if s.readsYarn("yarn_log") && s.has("yarn_log") {
 		log = all
 	}
 	if log != 0 {
