@@ -114,13 +114,12 @@ func offerOf(advice string) (offer string, ok bool) {
 // openElsewhere opens a model that Remote finds.
 func (o Options) openElsewhere(name string) (m *tensorfs.Model, found bool, err error) {
 	open := func(at *Elsewhere) (*tensorfs.Model, error) { return OpenFS(at.FS, at.File) }
-	if rest, ok := strings.CutPrefix(name, hub.Prefix); ok {
-		n, err := hub.ParseName(rest)
+	if prefix, n, ok, err := repository(name); ok || err != nil {
 		if err != nil {
 			return nil, false, err
 		}
-		name = hub.Name{Repository: n.Repository, Revision: n.Revision}.String()
-		open = func(at *Elsewhere) (*tensorfs.Model, error) { return openCommit(at, n) }
+		name = under(prefix, hub.Name{Repository: n.Repository, Revision: n.Revision}.String())
+		open = func(at *Elsewhere) (*tensorfs.Model, error) { return openCommit(at, prefix, n) }
 	}
 	at, err := o.Remote(name)
 	if err != nil {
@@ -146,20 +145,53 @@ func (o Options) openElsewhere(name string) (m *tensorfs.Model, found bool, err 
 
 // openCommit opens the model of a commit of a repository that a name asked for, and
 // adds to the commit's name what was selected.
-func openCommit(at *Elsewhere, asked hub.Name) (*tensorfs.Model, error) {
+func openCommit(at *Elsewhere, prefix string, asked hub.Name) (*tensorfs.Model, error) {
 	sel := asked.Select
 	if at.File != "." {
 		sel = pick.Select{Path: at.File}
 	}
-	m, err := openSnapshot(source.Of(at.FS), ".", "", sel, asked.Refuse)
+	m, err := openSnapshot(source.Of(at.FS), ".", "", sel, func(r *pick.Refusal) error { return errorUnder(prefix, asked.Refuse(r)) })
 	if err != nil {
 		return nil, err
 	}
-	if n, err := hub.ParseName(strings.TrimPrefix(at.Name, hub.Prefix)); err == nil {
+	if n, err := hub.ParseName(strings.TrimPrefix(at.Name, prefix)); err == nil {
 		n.Select = sel
-		at.Name = n.String()
+		at.Name = under(prefix, n.String())
 	}
 	return m, nil
+}
+
+// ModelScope begins the names of models of ModelScope, which are as the Hub's.
+const ModelScope = "ms:"
+
+// repository takes the name of a repository apart, and returns the prefix of its hub. ok is false for other names.
+func repository(name string) (prefix string, n hub.Name, ok bool, err error) {
+	for _, prefix := range []string{hub.Prefix, ModelScope} {
+		rest, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		if rest == "" && prefix != hub.Prefix {
+			return prefix, n, true, &tensorfs.FormatError{File: strings.TrimSuffix(name, ":"), Offset: -1, Problem: "it names no model", Advice: "write it as " + prefix + "ORG/NAME"}
+		}
+		n, err := hub.ParseName(rest)
+		return prefix, n, true, errorUnder(prefix, err)
+	}
+	return "", n, false, nil
+}
+
+// under returns the Hub's name of a repository with the prefix of another hub.
+func under(prefix, name string) string { return prefix + strings.TrimPrefix(name, hub.Prefix) }
+
+// errorUnder makes an error about a name of the Hub's one about the name of another hub. err may be nil.
+func errorUnder(prefix string, err error) error {
+	e, ok := errors.AsType[*tensorfs.FormatError](err)
+	if !ok || prefix == hub.Prefix || !strings.HasPrefix(e.File, hub.Prefix) {
+		return err
+	}
+	e.Advice = strings.ReplaceAll(e.Advice, " "+hub.Prefix, " "+prefix)
+	e.File = under(prefix, e.File)
+	return e
 }
 
 // openOllama opens a model of the local Ollama store by its name. lacks reports that the

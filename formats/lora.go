@@ -79,8 +79,10 @@ func CutScale(named string, exists func(path string) bool) (name string, scale f
 
 // mayEnd reports whether what follows the next colon of a name is no part of it.
 func mayEnd(name string) bool {
-	if rest, ok := strings.CutPrefix(name, hub.Prefix); ok {
-		return strings.Contains(rest, ":") || strings.Count(rest, "/") > 1
+	for _, prefix := range []string{hub.Prefix, ModelScope} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			return strings.Contains(rest, ":") || strings.Count(rest, "/") > 1
+		}
 	}
 	_, rest, ok := strings.Cut(name, "://")
 	_, file, found := strings.Cut(rest, "/")

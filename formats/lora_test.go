@@ -108,6 +108,7 @@ func TestCutScale(t *testing.T) {
 		{"https://host:8080/a.gguf", "https://host:8080/a.gguf", 1},
 		{"https://host/a.gguf:2", "https://host/a.gguf", 2},
 		{"s3://bucket/a.gguf:2", "s3://bucket/a.gguf", 2},
+		{"ms:org/name/a.gguf:2", "ms:org/name/a.gguf", 2}, {"ms:org/name:2", "ms:org/name:2", 1}, {"ms:org/name::2", "ms:org/name", 2},
 		{"oci://host/a:2", "oci://host/a:2", 1},
 		{"oci://host/a:tag:2", "oci://host/a:tag", 2},
 		{"oci://host/a::2", "oci://host/a", 2},

@@ -141,8 +141,9 @@ var schemes = []scheme{
 	{environ.LMStudio, openLMStudio},
 }
 
-// url matches the scheme of a model's address that a user may pass as its path.
-var url = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+// url matches the scheme of a model's address that a user may pass as its path, and the prefix of names that only
+// a server has.
+var url = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://|` + ModelScope + `)`)
 
 // inStore returns the name of a model in a store for the address of its page, as people copy
 // it from their browser, with or without the store's prefix. Others stay as they are.

@@ -82,10 +82,11 @@ var otherNames = []struct{ given, here string }{
 	{"registry.ollama.ai/library/", ollama.Prefix}, {"registry.ollama.ai/", ollama.Prefix},
 	{"oci:", "oci://"}, {"docker://", "oci://"}, {"docker:", "oci://"}, {"s3:", "s3://"},
 	{"gcs://", "gs://"}, {"gcs:", "gs://"}, {"gs:", "gs://"},
+	{"modelscope:", ModelScope}, {"modelscope/", ModelScope}, {"modelscope.cn/models/", ModelScope}, {"www.modelscope.cn/models/", ModelScope},
 }
 
 // unread are stores that people know, by what they write before the name of a model.
-var unread = map[string]string{"ms": "ModelScope", "modelscope": "ModelScope", "kaggle": "Kaggle", "az": azure, "azure": azure, "abfs": azure, "abfss": azure, "wasbs": azure}
+var unread = map[string]string{"kaggle": "Kaggle", "az": azure, "azure": azure, "abfs": azure, "abfss": azure, "wasbs": azure}
 
 // azure is Azure's storage, whose files have addresses with permissions.
 const azure = "Azure"

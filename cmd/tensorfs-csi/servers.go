@@ -177,7 +177,7 @@ func (f *fleet) add(s *server) {
 // environment are the variables that servers get. They exclude this process's credentials,
 // which are not for users who name models.
 var environment = []string{
-	"PATH", "TZ", "HF_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
+	"PATH", "TZ", "HF_ENDPOINT", "MODELSCOPE_ENDPOINT", "MODELSCOPE_DOMAIN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
 	"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"KUBERNETES_SERVICE_HOST", "GOMEMLIMIT", "GOGC", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR",
 }

@@ -61,6 +61,8 @@ func (s *stating) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b = manifest("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.ai.model.config.v0.1+json", "application/vnd.docker.ai.gguf.v3")
 	case strings.HasSuffix(p, digestOfBytes(config)):
 		b = config
+	case p == "/api/v1/models/org/m/repo/files":
+		b = fmt.Appendf(nil, `{"Code":200,"Success":true,"Data":{"Files":[{"Type":"blob","Path":"m.gguf","Size":%d,"Revision":"%s","Sha256":"%s"}]}}`, len(s.sent), commit, hex)
 	case strings.HasPrefix(p, "/storage/v1/b/models/o/"):
 		b = fmt.Appendf(nil, `{"name":%q,"size":"%d","generation":"1"}`, strings.TrimPrefix(p, "/storage/v1/b/models/o/"), len(s.sent))
 	default:
@@ -78,6 +80,7 @@ var protocolNames = []struct {
 	model  func(host string) string
 }{
 	{"hf", true, func(string) string { return "hf:org/m" }},
+	{"ms", true, func(string) string { return "ms:org/m" }},
 	{"ollama", true, func(host string) string { return "ollama:" + host + "/lib/m:ollama" }},
 	{"oci", true, func(host string) string { return "oci://" + host + "/lib/m:oci" }},
 	{"https", false, func(host string) string { return "http://" + host + "/m.gguf" }},
@@ -95,6 +98,7 @@ func (s *stating) from(t *testing.T, model func(host string) string) string {
 	t.Setenv("HF_ENDPOINT", endpoint)
 	t.Setenv("AWS_ENDPOINT_URL", s.URL)
 	t.Setenv("STORAGE_EMULATOR_HOST", s.URL)
+	t.Setenv("MODELSCOPE_ENDPOINT", s.URL)
 	t.Setenv("AWS_NO_SIGN_REQUEST", "1")
 	return name
 }

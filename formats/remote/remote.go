@@ -24,6 +24,7 @@ import (
 	protocol "github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/remote/gs"
 	hubfiles "github.com/tensorfs/tensorfs/internal/remote/hub"
+	"github.com/tensorfs/tensorfs/internal/remote/ms"
 	"github.com/tensorfs/tensorfs/internal/remote/oci"
 	registry "github.com/tensorfs/tensorfs/internal/remote/ollama"
 	"github.com/tensorfs/tensorfs/internal/remote/plain"
@@ -120,6 +121,7 @@ func Open(ctx context.Context, name string) (*tensorfs.Model, error) {
 // Open opens a model: a path of this machine, or a name.
 //
 //	hf:ORG/NAME[@REVISION][:SELECT]     the Hugging Face Hub
+//	ms:ORG/NAME[@REVISION][:SELECT]     ModelScope
 //	ollama:NAME[:TAG]                   Ollama's registry, or another one
 //	oci://HOST/REPOSITORY[:TAG]         an artifact in a registry
 //	s3://BUCKET/KEY                     an object, or those below a prefix
@@ -244,6 +246,7 @@ var protocols = []struct {
 	open   func(ctx context.Context, name string, o protocol.Options) (l *protocol.Listing, file string, err error)
 }{
 	{hub.Prefix, openHub},
+	{ms.Prefix, openModelScope},
 	{ollama.Prefix, func(ctx context.Context, name string, o protocol.Options) (*protocol.Listing, string, error) {
 		return registry.Open(ctx, strings.TrimPrefix(name, ollama.Prefix), o)
 	}},
@@ -263,6 +266,16 @@ func openHub(ctx context.Context, name string, o protocol.Options) (*protocol.Li
 	o.HubCache, _ = environ.HuggingFaceCache(environ.Process) // without a home directory there is no cache
 	l, rest, err := hubfiles.Open(ctx, n.Repository, n.Revision, o)
 	return l, cmp.Or(rest, "."), err
+}
+
+// openModelScope opens a revision of a repository of ModelScope's.
+func openModelScope(ctx context.Context, name string, o protocol.Options) (*protocol.Listing, string, error) {
+	n, err := hub.ParseName(strings.TrimPrefix(name, ms.Prefix))
+	if err != nil {
+		return nil, "", err
+	}
+	l, err := ms.Open(ctx, n.Repository, n.Revision, o)
+	return l, ".", err
 }
 
 // locate finds a model on a server.

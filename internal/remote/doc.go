@@ -4,6 +4,7 @@
 // open a directory; its files come by ranges, through the cache.
 //
 //	hf:ORG/NAME[@REV]     remote/hub       a commit of a repository
+//	ms:ORG/NAME[@REV]     remote/ms        a revision of a repository of ModelScope
 //	ollama:NAME[:TAG]     remote/ollama    a manifest and its blobs
 //	oci://HOST/REPO:TAG   remote/oci       an artifact and its layers
 //	s3://BUCKET/KEY       remote/s3        objects
