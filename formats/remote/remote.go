@@ -142,11 +142,27 @@ func (c *Client) Open(ctx context.Context, name string) (*tensorfs.Model, error)
 // programs that set more of them, or pass them on. ctx is the same as in [Client.Open].
 func (c *Client) Formats(ctx context.Context) formats.Options {
 	return formats.Options{
-		Remote:   func(name string) (formats.Elsewhere, error) { return c.locate(ctx, name) },
+		Remote:   func(name string) (formats.Elsewhere, error) { return c.locate(ctx, name, opening{}) },
 		Hub:      os.Getenv("HF_ENDPOINT"),
 		AskFirst: c.opts.AskFirst,
 		Offline:  c.opts.Offline,
 	}
+}
+
+// FormatsUntil is Formats for programs that give up opening a model: ctx also ends the reads of
+// headers. It must not end while a model that was opened is in use. known is for models that
+// were open before: names of the Hub and of Ollama's registries then mean what they meant the
+// last time, and no server is asked what they mean now.
+func (c *Client) FormatsUntil(ctx context.Context, known bool) formats.Options {
+	o := c.Formats(ctx)
+	o.Remote = func(name string) (formats.Elsewhere, error) { return c.locate(ctx, name, opening{ctx, known}) }
+	return o
+}
+
+// opening is how a model is opened.
+type opening struct {
+	parsing context.Context // ends the reads of its headers; may be nil
+	known   bool
 }
 
 // Close ends the use of the connections and of the cache. Models that are open can be
@@ -279,7 +295,7 @@ func openModelScope(ctx context.Context, name string, o protocol.Options) (*prot
 }
 
 // locate finds a model on a server.
-func (c *Client) locate(ctx context.Context, name string) (formats.Elsewhere, error) {
+func (c *Client) locate(ctx context.Context, name string, how opening) (formats.Elsewhere, error) {
 	var known []string
 	for _, p := range protocols {
 		if !strings.HasPrefix(name, p.prefix) {
@@ -289,11 +305,14 @@ func (c *Client) locate(ctx context.Context, name string) (formats.Elsewhere, er
 		if err := c.begin(); err != nil {
 			return formats.Elsewhere{}, err
 		}
-		l, file, err := p.open(ctx, name, c.protocol())
+		o := c.protocol()
+		o.Known = how.known
+		l, file, err := p.open(ctx, name, o)
 		if err != nil {
 			c.end()
 			return formats.Elsewhere{}, err
 		}
+		l.Parsing = how.parsing
 		if p.prefix == hub.Prefix && file == "." {
 			c.found(name, l)
 		}

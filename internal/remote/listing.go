@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,8 @@ type Listing struct {
 	// bytes, 0 if unknown. Of the returned functions, add counts bytes as they arrive, and
 	// end runs at the end.
 	Progress func(what string, total int64) (add func(n int64), end func())
+	// Parsing ends the reads by which parsers open models in the listing. May be nil.
+	Parsing context.Context
 
 	items []Item // sorted by name
 

@@ -17,6 +17,9 @@ type Options struct {
 	Client  *web.Client
 	Store   *cache.Store
 	Offline string // the setting that forbids requests, "" if they are allowed; names then keep their last meaning
+	// Known takes the last meaning of a name without asking whether it is still the same. Bytes are
+	// fetched all the same.
+	Known bool
 	// Download has brought into the cache what cannot be read in parts: a file of a server without
 	// ranges, however large it is, and what a compressed layer unpacks to.
 	Download bool

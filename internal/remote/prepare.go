@@ -22,7 +22,7 @@ func (l *Listing) Prepare(names []string) (done func()) {
 	var mu sync.Mutex
 	var files []source.File
 	// The parser asks again for a file that failed, and reports the reason.
-	_ = parallel.Each(context.Background(), AtOnce, len(names), func(ctx context.Context, i int) error {
+	_ = parallel.Each(l.parsing(), AtOnce, len(names), func(ctx context.Context, i int) error {
 		f, err := l.OpenFile(names[i])
 		if err != nil {
 			return err

@@ -18,6 +18,7 @@ type Question[T any] struct {
 	Name    string // for people, as it was asked
 	Who     string // may answer, for people: "the Hub"
 	Offline string // what forbids asking, "" if nothing does
+	Known   bool   // the last answer is taken, if there is one
 	Ask     func(ctx context.Context) (T, error)
 	Kept    func() (v T, at time.Time, ok bool) // the last answer
 	Keep    func(v T)                           // nil: Ask keeps it
@@ -66,6 +67,9 @@ func (q *Question[T]) Answer(ctx context.Context) (a Answer[T], err error) {
 			return a, web.ErrOffline(q.Name, q.Offline)
 		}
 		return Answer[T]{Value: v, Offline: q.Offline}, nil
+	}
+	if ok && q.Known {
+		return Answer[T]{Value: v}, nil
 	}
 	if ok {
 		ctx = web.Briefly(ctx)

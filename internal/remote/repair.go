@@ -160,6 +160,14 @@ func (l *Listing) replace(ctx context.Context, x *Item, at string, add func(n in
 	return err
 }
 
+// parsing is the context of parsers' reads.
+func (l *Listing) parsing() context.Context {
+	if l.Parsing == nil {
+		return context.Background()
+	}
+	return l.Parsing
+}
+
 // far opens an item on its server, through the cache, whatever this machine has.
 func (l *Listing) far(x *Item) (*web.File, error) {
 	entry, err := l.Store.Entry(x.ID)
@@ -168,6 +176,7 @@ func (l *Listing) far(x *Item) (*web.File, error) {
 	}
 	f := l.Client.File(x.Origin, entry, x.Host, l.Location(x.Name), path.Base(x.Name))
 	f.SetDigest(x.ID.Digest)
+	f.ParseWithin(l.parsing())
 	if x.Part != nil {
 		f.Only(x.Part.Off, x.Part.Size)
 	}

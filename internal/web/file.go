@@ -36,6 +36,7 @@ type File struct {
 	base   int64 // where it starts in the server's file, and its size
 	size   int64
 
+	parser  context.Context // of a parser's reads
 	all     context.Context // of what is fetched; ended by Close
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -55,7 +56,7 @@ type File struct {
 // File returns a file of a server. host is the server's, path the file's name for
 // people. The File owns the entry.
 func (c *Client) File(o Origin, entry *cache.Entry, host, path, label string) *File {
-	f := &File{c: c, origin: o, host: host, entry: entry, path: path, label: label, size: entry.Size(), pace: newPace(), arrived: make(chan struct{})}
+	f := &File{c: c, origin: o, host: host, entry: entry, path: path, label: label, size: entry.Size(), parser: context.Background(), pace: newPace(), arrived: make(chan struct{})}
 	f.all, f.end = context.WithCancel(context.Background())
 	f.ahead = readahead.Tracker{Window: firstOfFile * part, Piece: part, Onward: true}
 	f.mapWhole()
@@ -70,6 +71,10 @@ func (f *File) Only(off, n int64) {
 	}
 	f.base, f.size = off, n
 }
+
+// ParseWithin makes a parser's reads fail when ctx ends. Reads of sections go on. Call it before
+// the file is used.
+func (f *File) ParseWithin(ctx context.Context) { f.parser = ctx }
 
 // Size returns the file's length.
 func (f *File) Size() int64 { return f.size }
@@ -110,7 +115,7 @@ func (f *File) Close() error {
 
 // ReadAt implements io.ReaderAt for parsers.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
-	return f.ReadAtContext(context.Background(), p, off)
+	return f.ReadAtContext(f.parser, p, off)
 }
 
 // ReadAtContext reads as ReadAt does, until ctx ends.

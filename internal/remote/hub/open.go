@@ -96,7 +96,7 @@ func (h *hub) findSnapshot(ctx context.Context, name, repository, revision strin
 			return remote.Answer[*snapshot]{Value: s, Offline: h.o.Offline}, nil
 		}
 	}
-	q := remote.Question[*snapshot]{Name: name, Who: "the Hub", Offline: h.o.Offline,
+	q := remote.Question[*snapshot]{Name: name, Who: "the Hub", Offline: h.o.Offline, Known: h.o.Known,
 		Ask:  func(ctx context.Context) (*snapshot, error) { return h.ask(ctx, name, repository, revision) },
 		Kept: func() (*snapshot, time.Time, bool) { return h.answered(repository, revision) },
 	}

@@ -32,7 +32,10 @@ func (h *hub) refusal(name string, resp *http.Response) error {
 		e.Kind, e.Problem, e.Advice = syscall.ENOENT, "the Hub has no such file of it", "check the name"
 	case code == "RepoNotFound", code == "" && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusNotFound):
 		if e.Kind = syscall.ENOENT; resp.StatusCode == http.StatusUnauthorized {
-			e.Kind = syscall.EACCES // it is unknown which of the two
+			e.Kind = syscall.EACCES
+			if token == "" && code != "" {
+				e.Kind = eitherRefusal{syscall.EACCES}
+			}
 		}
 		e.Problem = "by the Hub's answer there is no such model, or you may not see it"
 		e.Advice = "check the name, " + setToken("or set HF_TOKEN", "and whether the token is valid")
@@ -43,6 +46,16 @@ func (h *hub) refusal(name string, resp *http.Response) error {
 	}
 	return e
 }
+
+// eitherRefusal is the Hub's answer to a request without a token for a repository that does not
+// exist, or is private: it does not tell which.
+type eitherRefusal struct{ syscall.Errno }
+
+// MayNotExist reports that what was refused may not exist.
+func (eitherRefusal) MayNotExist() bool { return true }
+
+// Unwrap returns the error for programs that want one of the two.
+func (e eitherRefusal) Unwrap() error { return e.Errno }
 
 // withHubMessage adds the Hub's own message.
 func (h *hub) withHubMessage(resp *http.Response, problem string) string {

@@ -53,7 +53,7 @@ func Open(ctx context.Context, name string, o Options) (l *remote.Listing, file 
 	if err != nil {
 		return nil, "", err
 	}
-	q := remote.Question[*pinned]{Name: r.name, Who: "the registry " + n.Host, Offline: r.Offline, Ask: r.ask}
+	q := remote.Question[*pinned]{Name: r.name, Who: "the registry " + n.Host, Offline: r.Offline, Known: r.Known, Ask: r.ask}
 	q.Kept, _ = remote.Kept[*pinned](r.Store, r.pin())
 	a, err := q.Answer(ctx)
 	if err != nil {
