@@ -68,8 +68,13 @@ func (c *counter) hasFailed(st fuse.Status) {
 // counts returns the counters, nil if all are 0.
 func (f *rawFS) counts() *Counts {
 	c := f.counter
-	if c == nil {
+	switch {
+	case c == nil && f.opts.Traffic == nil:
 		return nil
+	case c == nil: // a library that is read from other machines
+		now := &Counts{}
+		now.Fetched, now.Cached = f.opts.Traffic()
+		return now
 	}
 	now := &Counts{Read: map[string]int64{}, Failed: map[string]int64{}}
 	for view, n := range c.read {

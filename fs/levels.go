@@ -131,6 +131,9 @@ func (l *library) entry(node uint64) (e tensorfs.Entry, at string, ok bool) {
 		return tensorfs.Entry{Dir: root}, at, true
 	}
 	e, err := tensorfs.Find(root, at)
+	if err != nil && l.OnDemand != nil && l.OnDemand.Dir(at) {
+		return tensorfs.Entry{Dir: tensorfs.Entries{}}, at, true
+	}
 	return e, at, err == nil
 }
 
@@ -211,8 +214,8 @@ func (l *library) kept(e *tensorfs.Entry) time.Duration {
 }
 
 // lookup finds a name in one of the levels.
-func (l *library) lookup(node uint64, name string, out *fuse.EntryOut) fuse.Status {
-	d, at, ok := l.level(node)
+func (l *library) lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	d, at, ok := l.level(h.NodeId)
 	if !ok {
 		return fuse.Status(syscall.ESTALE) // makes the kernel look the path up again
 	}
@@ -224,6 +227,9 @@ func (l *library) lookup(node uint64, name string, out *fuse.EntryOut) fuse.Stat
 		if st := l.out(path.Join(at, name), &e, out); st != fuse.ENOENT {
 			return st
 		}
+	}
+	if l.OnDemand != nil {
+		return l.demand(cancel, h, path.Join(at, name), out)
 	}
 	*out = fuse.EntryOut{}
 	out.SetEntryTimeout(l.Fresh)

@@ -2,6 +2,8 @@ package fs
 
 import (
 	"cmp"
+	"context"
+	"log/slog"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -16,6 +18,8 @@ type Library struct {
 	// call of Root, because reading the library may come back here as a request. If a Dir
 	// in it has ModTime() time.Time, that is the time of its last change.
 	Root func() tensorfs.Dir
+	// OnDemand finds what Root does not have. May be nil.
+	OnDemand OnDemand
 	// Idle is how long an unused tree stays open; 0 means 5 minutes.
 	Idle time.Duration
 	// MaxOpen is how many trees may be open at a time; 0 for 16. The one that was not
@@ -24,6 +28,20 @@ type Library struct {
 	// Fresh is how long the kernel may keep names and attributes of the directories
 	// above the trees; 0 for a second.
 	Fresh time.Duration
+}
+
+// OnDemand finds trees of a Library when their names are looked up. Listings show only what Root
+// has.
+type OnDemand interface {
+	// Dir reports whether a path that Root does not have is a directory all the same: an empty
+	// one, in which names may be looked up. It must be quick.
+	Dir(at string) bool
+	// LogTo passes on the mount's logger, whose errors and warnings are part of the Health. The mount
+	// calls it once, before Open.
+	LogTo(logger *slog.Logger)
+	// Open makes Root have a path. It may wait until ctx ends, which is when the reader was
+	// interrupted. Readers get the syscall.Errno that the error wraps, else EIO.
+	Open(ctx context.Context, at string) error
 }
 
 // LibraryStatus lists the models of a library, and its open trees.
@@ -60,5 +78,8 @@ func newLibraryFS(l Library, opts Options) (*rawFS, error) {
 		return nil, err
 	}
 	f.library = newLibrary(l, f)
+	if l.OnDemand != nil {
+		l.OnDemand.LogTo(f.opts.Logger)
+	}
 	return f, nil
 }

@@ -150,9 +150,9 @@ func (f *rawFS) entryOut(t *served, id uint64, e *tensorfs.Entry, out *fuse.Entr
 
 // Lookup finds a name in a directory. A name that is not there is remembered by
 // the kernel too: node 0 with a timeout.
-func (f *rawFS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+func (f *rawFS) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	if f.library != nil && above(h.NodeId) {
-		return f.library.lookup(h.NodeId, name, out)
+		return f.library.lookup(cancel, h, name, out)
 	}
 	t, id, st := f.enter(h.NodeId)
 	if !st.Ok() {

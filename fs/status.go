@@ -8,7 +8,7 @@ type Status struct {
 	Images int `json:"images,omitempty"`
 	// Taken is how often the mount was taken over from a server that was gone, see Options.Keeper.
 	Taken int `json:"taken,omitempty"`
-	// Counts is nil of a library.
+	// Counts is nil of a library that reads nothing from other machines.
 	Counts *Counts `json:"counts,omitempty"`
 	// Warm is nil without Options.Warm.
 	Warm *WarmStatus `json:"warm,omitempty"`

@@ -33,7 +33,7 @@ func (f *rawFS) rootAttr(name string) any {
 		if n := f.kept.takenOver(); n > 0 {
 			return n
 		}
-	case name == "counts" && f.counter != nil:
+	case name == "counts" && (f.counter != nil || f.opts.Traffic != nil):
 		return f.counts()
 	case name == "warm" && f.opts.Warm != nil:
 		warm := f.opts.Warm()
