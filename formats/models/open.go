@@ -104,6 +104,16 @@ func (c *Checked) OpenListed(listed *library.Model) (*Model, error) {
 	return c.laidOut(m, true), nil
 }
 
+// OpenAmong opens a model by its name as one of several; see [Checked.OpenListed].
+func (c *Checked) OpenAmong(name string) (_ *Model, err error) {
+	defer func() { err = concealed(err, []string{name}) }()
+	m, err := c.options.Files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.laidOut(m, true), nil
+}
+
 // prepare applies adapters to a model, which it closes on error, and checks that the options change
 // what they say they do. single holds that path is not a folder of several models.
 func (c *Checked) prepare(m *tensorfs.Model, path string, single bool) (*Model, error) {

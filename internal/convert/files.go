@@ -53,6 +53,7 @@ var ErrNoTower = errors.New("no vision tower is wanted")
 // none.
 type Files struct {
 	Reason  string // why the directory is empty; "" if it is not
+	Err     error  // of the Reason, if it has one
 	List    []File
 	Tensors int
 	Types   map[string]int // how many tensors have a type
@@ -142,4 +143,4 @@ func (f *Files) Describe() []byte {
 }
 
 // Absent returns an empty Files, with an error's text as the reason.
-func Absent(err error) *Files { return &Files{Reason: tensorfs.OneLine(err.Error())} }
+func Absent(err error) *Files { return &Files{Reason: tensorfs.OneLine(err.Error()), Err: err} }
