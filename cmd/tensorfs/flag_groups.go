@@ -17,7 +17,7 @@ var flagGroups = []flagGroup{
 	{"Types in gguf/", "gguf-type pure tensor-type tensor-types-from imatrix requantise"},
 	{"Types in mlx/", "mlx-bits mlx-group mlx-mode mlx-recipe mlx-device"},
 	{"Memory in llama.cpp", "context parallel unified cache-type-k cache-type-v swa-full batch ubatch flash-attn outputs gpu"},
-	{"The mount", "as foreground option backend allow-other nonempty no-mkdir no-passthrough read-ahead"},
+	{"The mount", "as on-demand allow-orgs foreground option backend allow-other nonempty no-mkdir no-passthrough read-ahead"},
 	{"The server", "warm log debug max-open idle takeover secrets"},
 	{"Models on other machines", "offline remote cache cache-size timeout download plain-http"},
 }

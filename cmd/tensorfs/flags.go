@@ -91,6 +91,8 @@ var flagTable = []flagRow{
 	{"", "nonempty", markOption, nil, "mount even if something is in MOUNTPOINT, and hide it"},
 	{"", "no-mkdir", markOption, nil, "fail if MOUNTPOINT does not exist, instead of making it"},
 	{"mount", "as", markOption, cli.CompleteOneOf(library.Forms), "show libraries as a program wants to find models: `FORM` gguf (NAME.gguf: llama-server --models-dir), lmstudio, or hf or mlx (ORG/NAME directories)"},
+	{"mount", "on-demand", markOption, nil, "of hf: or ollama:, open any model of the server when a program looks its name up (DIR/ORG/NAME, DIR/MODEL:TAG); listings ask nothing"},
+	{"mount", "allow-orgs", markOption, cli.CompleteNothing, "with --on-demand, open models of the server only of these `ORGS`, with commas between, or as often as needed"},
 	{"", "max-open", markOption, nil, "of a library, how many models may be open at a time"},
 	{"", "idle", markOption, nil, "how long an unused model of a library stays open"},
 	{"", "log", "linux option", completeLog, "where the server's messages go: syslog, journal or a `FILE` (default: syslog if there is one)"},

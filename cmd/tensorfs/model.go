@@ -113,6 +113,20 @@ func (f *modelFlags) openListed(listed *library.Model) (*tree.Tree, error) {
 	return f.opened(func(c *models.Checked) (*models.Model, error) { return c.OpenListed(listed) })
 }
 
+// openAmong opens a model by its name as one of several, until ctx ends, which must not be while the
+// model is in use. again opens a model of a server that was open before: it is not looked for on this
+// machine. The caller closes the model.
+func (f *modelFlags) openAmong(ctx context.Context, name string, again bool) (*tree.Tree, error) {
+	files := f.remote.open().FormatsUntil(ctx, again)
+	files.OwnNames = !f.shared
+	files.AskFirst = files.AskFirst || again
+	m, err := f.checked.In(files).OpenAmong(name)
+	if err != nil {
+		return nil, err
+	}
+	return m.Tree(), nil
+}
+
 // opened opens a model as the flags say. On a terminal it is said whom a model is asked for.
 func (f *modelFlags) opened(open func(*models.Checked) (*models.Model, error)) (*tree.Tree, error) {
 	if err := f.check(); err != nil {

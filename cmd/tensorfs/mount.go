@@ -64,7 +64,7 @@ func (o *mountOptions) define(s system, c *cobra.Command) {
 		"backend": &o.spec.Backend, "foreground": &o.foreground, "option": &o.options, "allow-other": &o.spec.AllowOther,
 		"read-ahead": &o.spec.ReadAhead, "no-passthrough": &o.spec.NoPassthrough, "takeover": &o.spec.Takeover, "debug": &o.spec.Debug, "as-server": &o.spec.Background, "inside": &o.inside,
 		"nonempty": &o.spec.NonEmpty, "no-mkdir": &o.spec.NoMkdir,
-		"max-open": &o.library.maxOpen, "idle": &o.library.idle, "as": &o.library.as, "read-only": accepted, "verbose": accepted,
+		"max-open": &o.library.maxOpen, "idle": &o.library.idle, "as": &o.library.as, "on-demand": &o.library.demand, "allow-orgs": &o.library.orgs, "read-only": accepted, "verbose": accepted,
 	})
 	o.defineShared(s, c)
 	o.set = c.Flags()
@@ -145,14 +145,14 @@ func (o *mountOptions) run(cmd *cobra.Command, args []string) error {
 	if o.foreground || o.spec.Background {
 		return o.serve(cmd, "mount", model, mountpoint, extra)
 	}
-	if o.remote.download && isName && o.library.as == "" && o.spec.Secrets == "" { // while the user looks at the terminal
+	if o.remote.download && isName && !slices.Contains(library.Stores, model) && o.library.as == "" && o.spec.Secrets == "" { // while the user looks at the terminal
 		if err := o.tryOpen(model); err != nil {
 			return err
 		}
 	}
 	o.spec.WarnUnkept(cmd.ErrOrStderr())
 	for _, store := range append([]string{model}, o.spec.More...) {
-		if err := library.Absent(store); err != nil { // its server logs the same
+		if err := library.Absent(store); err != nil && !o.library.asks() { // its server logs the same
 			cli.Complain(cmd.ErrOrStderr(), "tensorfs: nothing is shown yet: "+cli.ErrorLine(err, os.Args[1:]))
 		}
 	}

@@ -29,12 +29,20 @@ type libraryOptions struct {
 	maxOpen int
 	idle    time.Duration
 	as      string // one of library.Forms, "" for a tree for each model
+	demand  bool   // models of the store's server are opened, too
+	orgs    []string
 }
+
+// asks reports whether a flag about models on demand is given.
+func (o *libraryOptions) asks() bool { return o.demand || len(o.orgs) > 0 }
 
 // openContent opens the model, or looks through the library.
 func (o *mountOptions) openContent(name, mountpoint string) (*server.Content, error) {
 	if o.library.maxOpen < 1 || o.library.idle <= 0 {
 		return nil, cli.UsageError{Err: fmt.Errorf("--max-open %d --idle %s: want a number and a time above 0", o.library.maxOpen, o.library.idle)}
+	}
+	if o.library.asks() {
+		return o.openOnDemand(name, mountpoint)
 	}
 	if o.library.as != "" {
 		return o.openAs(append([]string{name}, o.spec.More...), mountpoint)
@@ -85,33 +93,46 @@ func isOurs(device string) bool {
 }
 
 func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) (*server.Content, error) {
-	if err := o.modelFlags.check(); err != nil { // no model is opened here
+	if err := o.checkLibrary(l, mountpoint); err != nil {
 		return nil, err
 	}
-	if len(o.LoRA) > 0 {
-		return nil, errManyAdapted
-	}
-	if o.spec.Backend != mounts.BackendFUSE {
-		return nil, cli.UsageError{Err: errors.New("over NFS only a single model is served, and this is a library; --backend fuse mounts libraries")}
-	}
-	for _, place := range l.Places {
-		if inside(place, mountpoint) {
-			return nil, fmt.Errorf("%s is inside %s, the library that is to be mounted there; choose another directory", tensorfs.Printable(mountpoint), tensorfs.Printable(place))
-		}
-	}
-	if o.warm != "" {
-		return nil, cli.UsageError{Err: errors.New("--warm is for one model, and this is a library")}
-	}
-	if o.spec.Takeover != "" && o.spec.Takeover != server.BySystemd { // a service reports that for every model
-		return nil, cli.UsageError{Err: errors.New("--takeover is for one model, and this is a library, whose numbers of files depend on who looked into it")}
-	}
-	s := &shelves{library: l, flags: &o.modelFlags}
+	s := &shelves{library: l, flags: &o.modelFlags, text: "library"}
+	return o.libraryContent(l, name, s.root), nil
+}
+
+// libraryContent returns what a server serves of a library, laid out by root.
+func (o *mountOptions) libraryContent(l *library.Library, name string, root func() tensorfs.Dir) *server.Content {
 	return &server.Content{
-		Library:  &fs.Library{Root: s.root, Idle: o.library.idle, MaxOpen: o.library.maxOpen},
+		Library:  &fs.Library{Root: root, Idle: o.library.idle, MaxOpen: o.library.maxOpen},
 		Options:  fs.Options{FsName: name, ModTime: l.Now().Modified},
 		Warnings: func() []string { return l.Now().Warnings },
 		Close:    func() error { return nil },
-	}, nil
+	}
+}
+
+// checkLibrary refuses what a mount of a library cannot do.
+func (o *mountOptions) checkLibrary(l *library.Library, mountpoint string) error {
+	if err := o.modelFlags.check(); err != nil { // no model is opened here
+		return err
+	}
+	if len(o.LoRA) > 0 {
+		return errManyAdapted
+	}
+	if o.spec.Backend != mounts.BackendFUSE {
+		return cli.UsageError{Err: errors.New("over NFS only a single model is served, and this is a library; --backend fuse mounts libraries")}
+	}
+	for _, place := range l.Places {
+		if inside(place, mountpoint) {
+			return fmt.Errorf("%s is inside %s, the library that is to be mounted there; choose another directory", tensorfs.Printable(mountpoint), tensorfs.Printable(place))
+		}
+	}
+	if o.warm != "" {
+		return cli.UsageError{Err: errors.New("--warm is for one model, and this is a library")}
+	}
+	if o.spec.Takeover != "" && o.spec.Takeover != server.BySystemd { // a service reports that for every model
+		return cli.UsageError{Err: errors.New("--takeover is for one model, and this is a library, whose numbers of files depend on who looked into it")}
+	}
+	return nil
 }
 
 // inside reports whether path is dir or below it, links followed.
@@ -129,6 +150,7 @@ func inside(dir, path string) bool {
 type shelves struct {
 	library *library.Library
 	flags   *modelFlags
+	text    string // the name of README's text
 
 	mu   sync.Mutex
 	list *library.List // that dir shows
@@ -146,13 +168,19 @@ func (s shelf) ModTime() time.Time { return s.modified }
 
 // root returns the top directory as it is now.
 func (s *shelves) root() tensorfs.Dir {
+	_, dir := s.now()
+	return dir
+}
+
+// now returns the models of the library, and the directory that shows them.
+func (s *shelves) now() (*library.List, tensorfs.Dir) {
 	list := s.library.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if list != s.list {
 		s.list, s.dir = list, s.layOut(list)
 	}
-	return s.dir
+	return s.list, s.dir
 }
 
 // layOut makes the directories of a list.
@@ -186,5 +214,5 @@ func (s *shelves) lazy(m *library.Model) *tensorfs.Lazy {
 // readme is the text of README at the top of a library.
 func (s *shelves) readme() string {
 	name := tensorfs.Printable(s.library.Name)
-	return strings.ReplaceAll(system(runtime.GOOS).text("library"), "{name}", name)
+	return strings.ReplaceAll(system(runtime.GOOS).text(s.text), "{name}", name)
 }

@@ -95,6 +95,7 @@ var theirFlags = map[string]string{
 var theirWays = []struct{ command, flags, advice string }{
 	{"mount", "daemon background detach", "leave it out: mount returns as soon as the files are there, and --foreground stays"},
 	{"mount", "vfs-cache-mode dir-cache-time poll-interval attr-timeout buffer-size", "leave it out: files of a model do not change, and the kernel keeps what was read"},
+	{"mount", "autofs automount auto-download", "tensorfs mount --on-demand hf: DIR opens models of the Hub by their paths"},
 	{"mount", "readonly ro rw", "leave it out: a mount is always read-only"},
 	{"export", "format type", "what is written follows the directory: gguf, hf, mlx, npy, or any pattern of tensorfs ls MODEL"},
 	{"cat", "raw", "leave it out, and name the file: raw/NAME has a tensor as it is stored"},
