@@ -88,6 +88,7 @@ func TestFilesOfOptions(t *testing.T) {
 	local, outside := strangersTree(t, map[string]string{"outside/m": "", "local/m": "", "local/out": "->../outside", "local/in": "->m", "local/line": "->a\nb", "local/a\nb": ""})
 	for _, c := range []struct{ attribute, value, want string }{ // L means local, O means outside; "" if it is refused
 		{"imatrix", "L/in", "L/m"}, {"imatrix", "O/m", ""}, {"imatrix", "L/out/m", ""}, {"imatrix", "hf:o/n", ""}, {"imatrix", "m", ""}, {"imatrix", "none", ""}, {"imatrix", "-m", ""},
+		{"tensorTypesFrom", "L/in", "L/m"}, {"tensorTypesFrom", "O/m", ""}, {"tensorTypesFrom", "hf:o/n", "hf:o/n"}, {"tensorTypesFrom", "x", ""},
 		{"mmproj", "none", "none"}, {"mmproj", "L/in", "L/m"}, {"mmproj", "L/out/m", ""}, {"mmproj", "hf:o/n", ""}, {"mmproj", "./none", ""},
 		{"set", "a=b", "a=b"}, {"set", "a=@L/in", "a=@L/m"}, {"set", "a=@O/m", ""}, {"set", "a=b\n\nc=@O/m", ""}, {"set", "a=b\nc=@L/in\n", "a=b\nc=@L/m"}, {"set", "a=b=@O/m", "a=b=@O/m"}, {"set", "a", "a"}, {"set", "a=@L/line", ""},
 		{"unset", "a\nb\n", "a\nb"}, {"tensorType", "a=q8_0\nb{1,2}=f16", "a=q8_0\nb{1,2}=f16"}, {"dequantise", "true", "true"}, {"dequantise", "false", ""}, {"pure", "1", ""},

@@ -76,6 +76,46 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// ofPrograms are the fields of Options that no user of another language sets, with the reasons.
+var ofPrograms = map[string]string{
+	"Files":   "the loader finds files, by its own options about servers and the cache",
+	"Library": "the loader opens one model",
+	"Top":     "the loader opens one model",
+}
+
+// TestOtherLanguages: every option is one of the C interface and of Python's open, or has a reason not to be.
+func TestOtherLanguages(t *testing.T) {
+	between := func(path, begin, end string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), begin)
+		part, _, ok := strings.Cut(rest, end)
+		if !ok {
+			t.Fatalf("%s has no %s", path, begin)
+		}
+		return part
+	}
+	inC := between("../../metal/capi/tensorfs.h", "typedef struct tensorfs_open_options {", "} tensorfs_open_options;")
+	inPython := between("../../python/tensorfs/__init__.py", "def open(", ") ->")
+	has := func(name, c string) bool {
+		return strings.Contains(inC, c) && strings.Contains(inPython, " "+strings.ReplaceAll(name, "-", "_")+":")
+	}
+	o := reflect.TypeFor[models.Options]()
+	for i := range o.NumField() {
+		name := strings.ToLower(o.Field(i).Name)
+		if reason := ofPrograms[o.Field(i).Name]; name != "convert" && has(name, name+";") == (reason != "") {
+			t.Errorf("Options.%s: in C and in Python, or the reason %q", o.Field(i).Name, reason)
+		}
+	}
+	for name := range new(models.Convert).Fields() {
+		if !has(name, `"`+name) {
+			t.Errorf("--%s is not in C and in Python", name)
+		}
+	}
+}
+
 func TestWrong(t *testing.T) {
 	for _, c := range testoptions.Wrongs(t) {
 		m, err := models.Open(c.Model, models.Options{Convert: c.Convert(t)})

@@ -177,9 +177,9 @@ typedef struct tensorfs_open_options {
 	size_t n_lora;
 
 	/* Since 1.4. An array of the commands' options about gguf/, hf/ and mlx/, without their dashes:
-	 * "gguf-type=q4_k_m", "pure", "tensor-type=PATTERN=TYPE", "requantise", "imatrix=FILE", "mlx-bits=4",
-	 * "mlx-group=64", "mlx-mode=MODE", "mlx-recipe=RECIPE", "mlx-device=cpu", "dequantise", "mmproj=FILE",
-	 * "mmproj=none", "set=KEY=VALUE", "set=KEY=@FILE", "unset=KEY". They have the commands' checks and messages.
+	 * "gguf-type=q4_k_m", "pure", "tensor-type=PATTERN=TYPE", "tensor-types-from=FILE", "requantise",
+	 * "imatrix=FILE", "mlx-bits=4", "mlx-group=64", "mlx-mode=MODE", "mlx-recipe=RECIPE",
+	 * "mlx-device=cpu", "dequantise", "mmproj=FILE", "mmproj=none", "set=KEY=VALUE", "set=KEY=@FILE", "unset=KEY". They have the commands' checks and messages.
 	 * The views "hf" and "mlx", and the files of tensorfs_files, follow them. */
 	const tensorfs_string *TENSORFS_NULLABLE options;
 	size_t n_options;
