@@ -44,7 +44,7 @@ const maxJobs = 4
 func (s system) export() *cobra.Command {
 	o := &exportOptions{}
 	c := s.command("export", o.to.arguments, flags{"jobs": &o.jobs, "force": &o.force, "json": &o.json,
-		"to-ollama": &o.to.ollama, "to-lmstudio": &o.to.lmstudio, "to-hf-cache": &o.to.hfCache, "as": &o.to.as, "copy": &o.to.copy}, o.run)
+		"to-ollama": &o.to.ollama, "to-lmstudio": &o.to.lmstudio, "to-hf-cache": &o.to.hfCache, "as": &o.to.as, "copy": &o.to.copy, "adapter": &o.to.adapter}, o.run)
 	o.add(s, c)
 	return c
 }
@@ -72,6 +72,8 @@ func (o *exportOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	case store >= 0:
 		return o.toStore(cmd, store, args)
+	case o.to.adapter != "":
+		return o.exportAdapter(cmd, args)
 	}
 	model, stdout := args[0], cmd.OutOrStdout()
 	dir, err := filepath.Abs(args[1])

@@ -28,6 +28,7 @@ import (
 type exportTo struct {
 	ollama, lmstudio, hfCache string
 	as                        string // the name too, see settle
+	adapter                   string // the form in which the adapter is written
 	kind                      string // what LM Studio gets, mlx or gguf; "" follows from the flags
 	copy                      bool
 }
@@ -54,6 +55,8 @@ func (to *exportTo) arguments(_ *cobra.Command, args []string) error {
 	switch {
 	case err != nil:
 		return err
+	case store < 0 && to.adapter != "":
+		return between(2, 2)(nil, args)
 	case store < 0:
 		return between(3, math.MaxInt)(nil, args)
 	}

@@ -122,6 +122,7 @@ var flagTable = []flagRow{
 	{"export", "to-ollama", "", cli.CompleteNothing, "write gguf/ into Ollama's store, as the model `NAME[:TAG]`"},
 	{"export", "to-lmstudio", "", cli.CompleteNothing, "write gguf/ (with --mlx-bits, or mlx after MODEL: mlx/) into LM Studio's folder, as the model `PUBLISHER/NAME`"},
 	{"export", "to-hf-cache", "", cli.CompleteNothing, "write hf/ into the Hugging Face cache, as the model `ORG/NAME`; hf:ORG/NAME itself as it is on the Hub"},
+	{"export", "adapter", "", cli.CompleteOneOf([]string{"gguf", "peft"}), "write only the adapter of --lora into DIR, as `FORM` gguf or peft"},
 	{"export", "as", markHidden, cli.CompleteNothing, ""}, // the name that --to-... takes
 	{"export", "copy", "", nil, "with --to-..., never make a file of the model the store's file too (default: if it cannot be cloned)"},
 	{"info", "architectures", "", nil, "print the classes of config.json, and the conversions of each: gguf, hf, mlx, vision"},

@@ -111,8 +111,8 @@ func (b *builder) use(u Use) error {
 	if err != nil {
 		return err
 	}
-	if a.Architecture != "" && b.m.Architecture != "unknown" && a.Architecture != b.m.Architecture {
-		return tensorfs.Unsupported(a.Path, fmt.Sprintf("it is an adapter for %s, and the model is %s", tensorfs.Quote(a.Architecture), tensorfs.Quote(b.m.Architecture)), "name an adapter for this model")
+	if err := b.fitsArchitecture(a); err != nil {
+		return err
 	}
 	if err := orient(a); err != nil {
 		return err
@@ -130,6 +130,14 @@ func (b *builder) use(u Use) error {
 			return err
 		}
 		i += n
+	}
+	return nil
+}
+
+// fitsArchitecture returns an error if an adapter is for another architecture.
+func (b *builder) fitsArchitecture(a *adapter.Adapter) error {
+	if a.Architecture != "" && b.m.Architecture != "unknown" && a.Architecture != b.m.Architecture {
+		return tensorfs.Unsupported(a.Path, fmt.Sprintf("it is an adapter for %s, and the model is %s", tensorfs.Quote(a.Architecture), tensorfs.Quote(b.m.Architecture)), "name an adapter for this model")
 	}
 	return nil
 }
