@@ -247,7 +247,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"mount", "--no-mkdir", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
 		{[]string{"mount", "-o", "no_mkdir", q8, filepath.Join(t.TempDir(), "none")}, 1, "none makes it"},
 		{[]string{"mount", noModel, t.TempDir()}, 1, "no such file"},
-		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 2, `unknown mount option "nonsense"; known are allow_other, as=, cache=, `},
+		{[]string{"mount", "-o", "nonsense", q8, t.TempDir()}, 2, `unknown mount option "nonsense"; known are allow_orgs=, allow_other, as=, cache=, `},
 		{[]string{"mount", "-o", "no-mkdir", q8, t.TempDir()}, 2, `unknown mount option "no-mkdir"; did you mean no_mkdir?`},
 		{[]string{"mount", "-o", "ro,allow-other", q8, t.TempDir()}, 2, `unknown mount option "allow-other"; did you mean allow_other?`},
 		{[]string{"mount", "-o", "gguf-type=Q4_0", q8, t.TempDir()}, 2, `unknown mount option "gguf-type=Q4_0"; did you mean gguf_type=?`},

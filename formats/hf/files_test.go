@@ -166,7 +166,7 @@ func TestSources(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if len(m.Warnings) != 1 || !strings.Contains(m.Warnings[0], "lost.json") {
+	if len(m.Warnings) != 2 || !strings.Contains(m.Warnings[0], "an adapter of mlx-lm, which is not applied") || !strings.Contains(m.Warnings[1], "lost.json") {
 		t.Errorf("warnings %q", m.Warnings)
 	}
 	st, err := os.Stat(filepath.Join(dir, "model.safetensors"))

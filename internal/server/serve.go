@@ -74,8 +74,8 @@ func (s *Spec) Serve(stdout, stderr io.Writer, open func(*slog.Logger) (*Content
 		return err
 	}
 	logger = server.Logger()
-	for _, w := range c.Warnings() { // they are properties of the model, which info prints: status has what happens
-		logger.Info(w)
+	for _, w := range c.Warnings() {
+		logger.Warn(w)
 	}
 	if s.Background {
 		if err := announce(signals); err != nil {
