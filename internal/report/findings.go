@@ -48,6 +48,8 @@ func (r *Report) broken() (list []Finding) {
 		case c.Figures == nil || c.Count == 0:
 		case c.NonFinite > 0:
 			list = append(list, Finding{fmt.Sprintf("%s has %s", c.title(), plural(c.NonFinite, "number that is NaN or infinite", "numbers that are NaN or infinite")), c.Name})
+		case c.Change != nil && c.Change.NonFinite > 0:
+			list = append(list, Finding{fmt.Sprintf("%s has %s in the other model", c.title(), plural(c.Change.NonFinite, "number that is NaN or infinite", "numbers that are NaN or infinite")), c.Name})
 		case c.Zeros == c.Count:
 			list = append(list, Finding{c.title() + " is zero throughout", c.Name})
 		case c.Min == c.Max && c.Count > 1 && len(c.Shape) > 1:
@@ -201,7 +203,7 @@ func (r *Report) changes() (list []Finding) {
 	type changed struct {
 		kind       string
 		cells      []*Cell
-		low        bool // all of a rank that a sketch finds
+		low        bool // of all, the singular values above the noise are counted, and are few for the shape
 		most, rank float64
 		counted    int
 	}
@@ -229,7 +231,7 @@ func (r *Report) changes() (list []Finding) {
 		if v := c.Change.Relative; v != nil {
 			x.most = max(x.most, *v)
 		}
-		if c.Change.Rank == 0 || c.Change.Rank >= lowRank {
+		if c.Change.Counted == 0 || c.Change.Rank >= lowRank || 2*int64(c.Change.Counted) > slices.Min(c.Shape) {
 			x.low = false
 		}
 		x.rank, x.counted = max(x.rank, c.Change.Rank), max(x.counted, c.Change.Counted)
@@ -265,9 +267,11 @@ func (r *Report) changes() (list []Finding) {
 			how = "by " + RankText(x.counted, x.rank) + ": as a merged LoRA does"
 		case x.rank >= lowRank:
 			how = "by full rank"
+		case x.rank > 0:
+			how = "by " + RankText(0, x.rank)
 		}
 		key := where + "|" + how
-		if x.low && x.counted > 0 { // their effective ranks may differ
+		if x.low { // their effective ranks may differ
 			key = fmt.Sprintf("%s|%d", where, x.counted)
 		}
 		if groups[key] == nil {

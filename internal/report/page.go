@@ -51,6 +51,7 @@ type pageMore struct {
 	Mean      *short         `json:"mean,omitempty"`
 	Kurtosis  *short         `json:"kurtosis,omitempty"`
 	Largest   *short         `json:"largest,omitempty"`
+	Odd       int64          `json:"odd,omitempty"` // NaN or infinite in one model only
 	Bins      []int64        `json:"bins,omitempty"`
 	Columns   []measure.Line `json:"columns,omitempty"`
 	Rows      []measure.Line `json:"rows,omitempty"`
@@ -117,6 +118,9 @@ func (r *Report) data(title string) pageData {
 			}
 		}
 		if x := c.Change; x != nil {
+			if x.NonFinite > 0 && cell[14] != 1 {
+				cell[14] = 4
+			}
 			cell[9], cell[10], cell[11], cell[12] = x.Status, nil, short(x.Part), short(x.Rank)
 			cell[13] = x.Counted
 			if x.Relative != nil {
@@ -124,6 +128,9 @@ func (r *Report) data(title string) pageData {
 			}
 			if whole && x.Largest > 0 {
 				more.Largest = (*short)(&x.Largest)
+			}
+			if whole {
+				more.Odd = x.NonFinite
 			}
 		}
 		if whole || c.Why != "" {

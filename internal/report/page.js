@@ -2,7 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const [KIND, LAYER, TYPE, SHAPE, NAME, RMS, PEAK, Q4, Q8, STATUS, RELATIVE, PART, RANK, COUNTED, MARK, MORE] = Array(16).keys();
-  const marks = [null, { name: "odd", text: "NaN", words: "NaN or infinite" }, { name: "zeros", text: "∅", words: "zeros" }, { name: "odd", text: "?", words: "differs, by no number" }];
+  const marks = [null, { name: "odd", text: "NaN", words: "NaN or infinite" }, { name: "zeros", text: "∅", words: "zeros" }, { name: "odd", text: "?", words: "differs, by no number" }, { name: "odd", text: "NaN", words: "NaN or infinite in the other model" }];
   const make = (tag, text, attributes) => {
     const e = document.createElement(tag);
     if (text !== undefined && text !== null) e.textContent = text;
@@ -103,7 +103,7 @@
     const scales = new Map([...rows].map(([kind, list]) => [kind, scaleOf(list)]));
     const marked = new Set();
     for (const [c, e] of cells) {
-      const v = measure(c), mark = marks[c[MARK]] || (tab.all && v === null && c[STATUS] ? marks[3] : null);
+      const v = measure(c), mark = c[MARK] === 4 && !tab.all ? null : marks[c[MARK]] || (tab.all && v === null && c[STATUS] ? marks[3] : null);
       e.classList.remove("odd", "zeros");
       if (mark && !(tab.all && v === 0)) {
         marked.add(mark);
@@ -192,6 +192,7 @@
       card.append(facts([
         ["", words[c[STATUS]]], ["difference ÷ size", c[STATUS] === "changed" && c[RELATIVE] !== null ? percent(c[RELATIVE]) : null], ["numbers that changed", c[STATUS] === "changed" ? percent(c[PART]) : null],
         ["rank of the difference", c[RANK] ? (c[RANK] >= 24 ? "24 or more" : c[COUNTED] ? c[COUNTED] + " (effective " + c[RANK].toFixed(1) + ")" : "effective " + c[RANK].toFixed(1)) : null], ["largest difference", m.largest ? exact(m.largest) : null],
+        ["NaN or infinite in one", m.odd ? m.odd.toLocaleString("en") : null],
       ]));
     }
     card.append(...lines("Largest columns, by the median", m.columns), ...lines("Largest rows, by the median", m.rows));

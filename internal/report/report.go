@@ -63,6 +63,8 @@ type Change struct {
 	Cosine   *float64 `json:"cosine,omitempty"`
 	Rank     float64  `json:"rank,omitempty"` // effective, of the difference; measure.MaxRank for that and above
 	Counted  int      `json:"counted_rank,omitempty"`
+	// NonFinite is how many numbers are NaN or infinite in one model only, or infinite with another sign.
+	NonFinite int64 `json:"non_finite,omitempty"`
 }
 
 // Report is what is known of a model, and of another beside it.
@@ -173,7 +175,7 @@ func (t *Tensor) change() *Change {
 	default:
 		c := &Change{Status: "changed"}
 		if d.Numbers && d.Count > 0 {
-			c.Part, c.Largest = float64(d.Differ)/float64(d.Count), d.Max
+			c.Part, c.Largest, c.NonFinite = float64(d.Differ)/float64(d.Count), d.Max, d.Odd
 			if r := d.Relative(); r > 0 && !math.IsInf(r, 0) {
 				c.Relative = &r
 			}

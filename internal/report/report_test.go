@@ -134,7 +134,7 @@ func TestFindings(t *testing.T) {
 	}
 	text := strings.Join(all, "\n")
 	for _, want := range []string{
-		"ffn_norm of layer 3 has 1 number that is NaN or infinite", "attention.output of layer 12 is zero throughout", "attention.output of layer 11 is 5", "ffn.down of layers 1, 2, 14: outlier column 37",
+		"ffn_norm of layer 3 has 1 number that is NaN or infinite", "ffn_norm of layer 5 has 1 number that is NaN or infinite in the other model", "attention.output of layer 12 is zero throughout", "attention.output of layer 11 is 5", "ffn.down of layers 1, 2, 14: outlier column 37",
 		"attention.q, attention.v of layers 4-10 differ by up to", "by rank 4 (effective 3.", "): as a merged LoRA does", "ffn.gate of layer 13 differs by", "by full rank", "attention.output of layer 12 differs, by rank 1",
 	} {
 		if !strings.Contains(text, want) {
@@ -150,6 +150,55 @@ func TestFindings(t *testing.T) {
 	}
 	if r := made(t, plain); len(r.Findings) != 0 {
 		t.Errorf("in a Gaussian model: %+v", r.Findings)
+	}
+}
+
+// TestRankFindings: only singular values that a gap sets apart, and that are few for the shape, look like
+// a merged LoRA.
+func TestRankFindings(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, c := range []struct {
+		rows, cols, rank int64 // rank 0: in full
+		want             string
+	}{
+		{96, 64, 3, "by rank 3 (effective 2."},
+		{96, 64, 0, "by full rank"},
+		{32, 64, 0, "by an effective rank of 1"},
+		{8, 64, 0, "by an effective rank of "},
+		{8, 64, 2, "by rank 2 (effective 1."},
+	} {
+		a := make([]float32, c.rows*c.cols)
+		for i := range a {
+			a[i] = float32(random.NormFloat64() * 0.02)
+		}
+		b := slices.Clone(a)
+		if c.rank == 0 {
+			for i := range b {
+				b[i] += float32(random.NormFloat64() * 0.001)
+			}
+		}
+		for range c.rank {
+			u := make([]float64, c.rows)
+			for i := range u {
+				u[i] = random.NormFloat64()
+			}
+			for j := range c.cols {
+				v := random.NormFloat64() * 0.001
+				for i := range c.rows {
+					b[i*c.cols+j] += float32(u[i] * v)
+				}
+			}
+		}
+		x := Tensor{Name: "layers.0.attention.q.weight", Type: "F32", Shape: []int64{c.rows, c.cols}, Data: floats(a), Other: floats(b), Compared: true}
+		d, err := measure.Compare(context.Background(), []measure.Pair{{A: x.Data, B: x.Other}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Changed = &d[0]
+		got := made(t, []Tensor{x}).Findings[1].Text
+		if !strings.Contains(got, c.want) || strings.Contains(got, "LoRA") != (c.rank > 0) {
+			t.Errorf("%d x %d, rank %d: %q, want %q", c.rows, c.cols, c.rank, got, c.want)
+		}
 	}
 }
 
@@ -282,7 +331,7 @@ func TestPageInBrowser(t *testing.T) {
 			if x.Clicked != "layers.0.attention.q.weight" || x.Right != "layers.1.attention.q.weight" || x.Down != "layers.1.attention.v.weight" {
 				t.Errorf("a click shows %s, arrows %s and %s", x.Clicked, x.Right, x.Down)
 			}
-			if want := []string{"layers.5.ffn_norm.weight: differs, by no number", "layers.12.attention.output.weight: zeros"}; slices.Compare(slices.Sorted(slices.Values(x.Marked)), slices.Sorted(slices.Values(want))) != 0 {
+			if want := []string{"layers.5.ffn_norm.weight: NaN or infinite in the other model", "layers.12.attention.output.weight: zeros"}; slices.Compare(slices.Sorted(slices.Values(x.Marked)), slices.Sorted(slices.Values(want))) != 0 {
 				t.Errorf("the map of differences marks %q", x.Marked)
 			}
 			if !strings.HasPrefix(x.Title, "Weights of </title><script>") {
