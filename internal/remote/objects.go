@@ -2,10 +2,15 @@ package remote
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
@@ -73,6 +78,120 @@ func (p ObjectName) String() string {
 // Below returns the path of a key below the object's folder.
 func (p ObjectName) Below(key string) (rel string, ok bool) {
 	return strings.CutPrefix(key, p.Folder())
+}
+
+// Objects is how a protocol finds the objects of a name.
+type Objects[T any] struct {
+	Pin  string                                 // names them for the cache, with their server
+	Find func(ctx context.Context) ([]T, error) // asks the server
+	List func(a Answer[[]T]) (*Listing, error)  // makes a listing of them
+}
+
+// objectList is what a name was, as it is pinned.
+type objectList[T any] struct{ Objects []T }
+
+// Open looks up a name, as the user wrote it, and returns the objects, and the model among them:
+// "." means all of them.
+func (f Objects[T]) Open(ctx context.Context, name string, p ObjectName, o Options) (*Listing, string, error) {
+	q := Question[objectList[T]]{Name: name, Who: "the server", Offline: o.Offline, Ask: func(ctx context.Context) (objectList[T], error) {
+		ctx, cancel := o.Client.Within(ctx)
+		defer cancel()
+		list, err := f.Find(ctx)
+		return objectList[T]{list}, err
+	}}
+	q.Kept, q.Keep = Kept[objectList[T]](o.Store, f.Pin)
+	a, err := q.Answer(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	l, err := f.List(Answer[[]T]{a.Value.Objects, a.Offline, a.Silence, a.Note})
+	if err != nil {
+		return nil, "", err
+	}
+	if !p.IsDir() {
+		return l, path.Base(p.Key), nil
+	}
+	file, err := l.Choose()
+	return l, file, err
+}
+
+// MaxKeys bounds the objects below a prefix.
+const MaxKeys = 10_000
+
+// Collect returns the objects of a listing that ask asks for page by page. wrong makes the error of
+// an answer that makes no sense, and missing is the error of a listing without objects.
+func Collect[T any](p ObjectName, ask func(token string) (page []T, next string, err error), key func(T) string, wrong func(problem string) error, missing string) ([]T, error) {
+	var all []T
+	err := Pages("", func(token string) (string, error) {
+		page, next, err := ask(token)
+		if err != nil {
+			return "", err
+		}
+		for _, o := range page {
+			k := key(o)
+			if !strings.HasPrefix(k, p.Key) {
+				return "", wrong("the server lists " + tensorfs.Quote(k) + ", which was not asked for")
+			}
+			if !strings.HasSuffix(k, "/") { // which programs make to show a directory
+				all = append(all, o)
+			}
+		}
+		if len(all) > MaxKeys {
+			return "", tensorfs.Unsupported(p.String(), fmt.Sprintf("it has more than %d objects", MaxKeys), "name the directory of one model")
+		}
+		return next, nil
+	})
+	switch {
+	case errors.Is(err, ErrEndless):
+		return nil, wrong("the server's listing does not end")
+	case err == nil && len(all) == 0:
+		return nil, &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: missing, Advice: "check the name", Kind: syscall.ENOENT}
+	}
+	return all, err
+}
+
+// Capped are the objects of a page in XML. No server sends more than requested.
+type Capped[T any] []T
+
+// UnmarshalXML implements xml.Unmarshaler for each of them.
+func (list *Capped[T]) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	if len(*list) == MaxKeys {
+		return ErrManyKeys
+	}
+	var c T
+	err := d.DecodeElement(&c, &start)
+	*list = append(*list, c)
+	return err
+}
+
+// ErrManyKeys is the error of a page with more objects than requested.
+var ErrManyKeys = errors.New("it has too many objects")
+
+// QuotedETag is an ETag as it is in headers: listings of some servers leave out the
+// quotation marks. It is "" for one that cannot be compared.
+func QuotedETag(etag string) string {
+	etag = strings.TrimSpace(etag)
+	if n := len(etag); n >= 2 && etag[0] == '"' && etag[n-1] == '"' {
+		etag = etag[1 : n-1]
+	}
+	for _, c := range []byte(etag) {
+		if c <= ' ' || c >= 0x7f || c == '"' {
+			return ""
+		}
+	}
+	if etag == "" || strings.HasPrefix(etag, "W/") {
+		return ""
+	}
+	return `"` + etag + `"`
+}
+
+// HexOfBase64 returns a checksum of n bytes, which clouds write in base64, "" if it is not one.
+func HexOfBase64(text string, n int) string {
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(b) != n {
+		return ""
+	}
+	return hex.EncodeToString(b)
 }
 
 // maxShards bounds split models.

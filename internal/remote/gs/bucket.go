@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/remote/bearer"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
@@ -18,13 +19,13 @@ type bucket struct {
 	client *web.Client
 	at     url.URL // of the server
 	name   string
-	keys   *keys
-	payer  string // the project that pays for requests, "" if the bucket's does
+	keys   *bearer.Keys // nil for an emulator
+	payer  string       // the project that pays for requests, "" if the bucket's does
 }
 
 // request returns a GET for an address, with the credentials.
 func (b *bucket) request(ctx context.Context, u *url.URL) (*http.Request, error) {
-	token, err := b.keys.get(ctx)
+	token, err := b.keys.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (b *bucket) get(ctx context.Context, u *url.URL) (resp *http.Response, body
 		resp, body, err = b.client.Do(ctx, maxPage, func(ctx context.Context) (*http.Request, error) {
 			return b.request(ctx, u)
 		})
-		if err != nil || resp.StatusCode != http.StatusUnauthorized || !b.keys.ended(resp.Request) {
+		if err != nil || resp.StatusCode != http.StatusUnauthorized || !b.keys.Ended(resp.Request) {
 			break
 		}
 	}

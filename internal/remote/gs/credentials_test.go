@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/remote/bearer"
 )
 
 // serve starts a server of plain HTTP until the end of the test.
@@ -147,7 +148,7 @@ func TestHostileCredentials(t *testing.T) {
 		"no type":             {"{}", "it names no type of credentials"},
 		"a client's":          {`{"installed":{"client_id":"x","redirect_uris":["http://x"],"token_uri":"` + evil + `"}}`, "it names no type of credentials"},
 		"another type":        {`{"type":"gdch_service_account"}`, `its type of credentials is "gdch_service_account", which tensorfs does not use`},
-		"too long":            {strings.Repeat(" ", maxCredentials+1), "it is not a file of Google's credentials"},
+		"too long":            {strings.Repeat(" ", bearer.MaxAnswer+1), "it is not a file of Google's credentials"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.change(func() { s.hosts = nil })

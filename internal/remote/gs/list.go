@@ -2,14 +2,10 @@ package gs
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -19,11 +15,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
-// Limits of listings.
-const (
-	maxKeys = 10_000
-	maxPage = 16 << 20
-)
+// maxPage bounds a page of a listing.
+const maxPage = 16 << 20
 
 // object is an object as it was when it was looked up.
 type object struct {
@@ -54,7 +47,7 @@ func (o *object) digest() string {
 func readObject(raw jsonobj.Raw) (o object, problem string) {
 	size, err := strconv.ParseInt(raw.Member("size").Text(), 10, 64)
 	o = object{Key: raw.Member("name").Text(), Size: size, Generation: raw.Member("generation").Text(), Packed: raw.Member("contentEncoding").Text() == "gzip"}
-	o.MD5, o.CRC32C = hexOf(raw.Member("md5Hash").Text(), 16), hexOf(raw.Member("crc32c").Text(), 4)
+	o.MD5, o.CRC32C = remote.HexOfBase64(raw.Member("md5Hash").Text(), 16), remote.HexOfBase64(raw.Member("crc32c").Text(), 4)
 	o.Time, _ = time.Parse(time.RFC3339, raw.Member("updated").Text()) // without one it has none
 	switch {
 	case o.Key == "" || len(o.Key) > maxKey || !utf8.ValidString(o.Key):
@@ -73,15 +66,6 @@ func isGeneration(s string) bool {
 	return err == nil && n > 0 && strconv.FormatInt(n, 10) == s
 }
 
-// hexOf returns a checksum of n bytes, which the API writes in base64, "" if it is not one.
-func hexOf(text string, n int) string {
-	b, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || len(b) != n {
-		return ""
-	}
-	return hex.EncodeToString(b)
-}
-
 // readPage reads a page of a listing. next is the token of the next page, "" after the last.
 func readPage(body []byte) (objects []object, next string, err error) {
 	o, err := jsonobj.Parse(body)
@@ -89,7 +73,7 @@ func readPage(body []byte) (objects []object, next string, err error) {
 		return nil, "", errors.New("the server's listing is not JSON that can be read")
 	}
 	for raw := range o.Raw("items").Elements() {
-		if len(objects) == maxKeys {
+		if len(objects) == remote.MaxKeys {
 			return nil, "", errors.New("the server's listing has too many objects on a page")
 		}
 		x, problem := readObject(raw)
@@ -103,8 +87,7 @@ func readPage(body []byte) (objects []object, next string, err error) {
 
 // list returns the objects whose names begin with the prefix.
 func (b *bucket) list(ctx context.Context, p remote.ObjectName) ([]object, error) {
-	var all []object
-	err := remote.Pages("", func(token string) (string, error) {
+	return remote.Collect(p, func(token string) ([]object, string, error) {
 		u := address(b.at, b.name, "", false)
 		query := url.Values{"prefix": {p.Key}, "maxResults": {"1000"}, "fields": {"nextPageToken,items(" + fields + ")"}}
 		if token != "" {
@@ -113,32 +96,17 @@ func (b *bucket) list(ctx context.Context, p remote.ObjectName) ([]object, error
 		u.RawQuery = query.Encode()
 		resp, body, err := b.get(ctx, u)
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
 		if resp.StatusCode != http.StatusOK {
-			return "", b.refused(p, resp, body)
+			return nil, "", b.refused(p, resp, body)
 		}
 		page, next, err := readPage(body)
 		if err != nil {
-			return "", wrong(p, err.Error())
+			err = wrong(p, err.Error())
 		}
-		for _, o := range page {
-			if !strings.HasPrefix(o.Key, p.Key) {
-				return "", wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which was not asked for")
-			}
-			if !strings.HasSuffix(o.Key, "/") { // which programs make to show a directory
-				all = append(all, o)
-			}
-		}
-		if len(all) > maxKeys {
-			return "", tensorfs.Unsupported(p.String(), fmt.Sprintf("it has more than %d objects", maxKeys), "name the directory of one model")
-		}
-		return next, nil
-	})
-	if errors.Is(err, remote.ErrEndless) {
-		err = wrong(p, "the server's listing does not end")
-	}
-	return all, err
+		return page, next, err
+	}, func(o object) string { return o.Key }, func(problem string) error { return wrong(p, problem) }, "there are no objects whose names begin so")
 }
 
 // look looks up an object.

@@ -3,8 +3,6 @@ package gs
 import (
 	"context"
 	"fmt"
-	"path"
-	"syscall"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -14,9 +12,6 @@ import (
 
 // Options say how names are looked up.
 type Options = remote.Options
-
-// objectList is what a name was, as it is pinned.
-type objectList struct{ Objects []object }
 
 // Open looks up gs://BUCKET/KEY or gs://BUCKET/PREFIX/ and returns the objects, and the
 // model among them: "." means all of them. Errors are one line, without anything secret.
@@ -29,46 +24,30 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	if err != nil {
 		return nil, "", err
 	}
-	b := &bucket{client: o.Client, at: at, name: p.Bucket, keys: newKeys(o, emulator), payer: o.Getenv("GOOGLE_CLOUD_QUOTA_PROJECT")}
-	q := remote.Question[objectList]{Name: name, Who: "the server", Offline: o.Offline, Ask: func(ctx context.Context) (objectList, error) {
-		ctx, cancel := o.Client.Within(ctx)
-		defer cancel()
-		list, err := b.findObjects(ctx, p)
-		return objectList{list}, err
-	}}
-	q.Kept, q.Keep = remote.Kept[objectList](o.Store, fmt.Sprintf("%s%s/%s at %s", Scheme, p.Bucket, p.Key, at.String()))
-	a, err := q.Answer(ctx)
-	if err != nil {
-		return nil, "", err
+	b := &bucket{client: o.Client, at: at, name: p.Bucket, payer: o.Getenv("GOOGLE_CLOUD_QUOTA_PROJECT")}
+	if !emulator {
+		b.keys = newKeys(o)
 	}
-	l, err := listing(a, p, b, o)
-	if err != nil {
-		return nil, "", err
-	}
-	if !p.IsDir() {
-		return l, path.Base(p.Key), nil
-	}
-	file, err := l.Choose()
-	return l, file, err
+	return remote.Objects[object]{
+		Pin:  fmt.Sprintf("%s%s/%s at %s", Scheme, p.Bucket, p.Key, at.String()),
+		Find: func(ctx context.Context) ([]object, error) { return b.findObjects(ctx, p) },
+		List: func(a remote.Answer[[]object]) (*remote.Listing, error) { return listing(a, p, b, o) },
+	}.Open(ctx, name, p, o)
 }
 
 // findObjects asks the server.
 func (b *bucket) findObjects(ctx context.Context, p remote.ObjectName) ([]object, error) {
-	if !p.IsDir() {
-		return remote.Shards(ctx, p, b.look)
+	if p.IsDir() {
+		return b.list(ctx, p)
 	}
-	all, err := b.list(ctx, p)
-	if err == nil && len(all) == 0 {
-		err = &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: "there are no objects whose names begin so", Advice: "check the name", Kind: syscall.ENOENT}
-	}
-	return all, err
+	return remote.Shards(ctx, p, b.look)
 }
 
 // listing makes a listing of what was found.
-func listing(a remote.Answer[objectList], p remote.ObjectName, b *bucket, o Options) (*remote.Listing, error) {
+func listing(a remote.Answer[[]object], p remote.ObjectName, b *bucket, o Options) (*remote.Listing, error) {
 	name := p.At(p.Folder()).String()
-	items := make([]remote.Item, len(a.Value.Objects))
-	for i, x := range a.Value.Objects {
+	items := make([]remote.Item, len(a.Value))
+	for i, x := range a.Value {
 		rel, ok := p.Below(x.Key)
 		if !ok {
 			return nil, wrong(p, tensorfs.Quote(x.Key)+" is not below it")

@@ -47,7 +47,7 @@ func checksum(h http.Header) string {
 	for _, line := range h.Values("X-Goog-Hash") {
 		for part := range strings.SplitSeq(line, ",") {
 			if text, ok := strings.CutPrefix(strings.TrimSpace(part), "crc32c="); ok {
-				return hexOf(text, 4)
+				return remote.HexOfBase64(text, 4)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func (origin *objectOrigin) Refused(resp *http.Response) error {
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // an unreadable body counts as empty
 	err := origin.b.refused(origin.p, resp, body)
-	if resp.StatusCode == http.StatusUnauthorized && origin.b.keys.ended(resp.Request) {
+	if resp.StatusCode == http.StatusUnauthorized && origin.b.keys.Ended(resp.Request) {
 		return web.Again(err)
 	}
 	return err

@@ -29,11 +29,11 @@ func FuzzListing(f *testing.F) {
 			}
 			return
 		}
-		if len(p.objects) > maxKeys {
+		if len(p.objects) > remote.MaxKeys {
 			t.Errorf("%d objects", len(p.objects))
 		}
 		at := remote.ObjectName{Scheme: Scheme, Bucket: "b", Key: "m/"}
-		l, err := listing(remote.Answer[objectList]{Value: objectList{p.objects}, Offline: "--offline"}, at, &bucket{name: "b"}, Options{Store: store})
+		l, err := listing(remote.Answer[[]object]{Value: p.objects, Offline: "--offline"}, at, &bucket{name: "b"}, Options{Store: store})
 		if err != nil {
 			return
 		}

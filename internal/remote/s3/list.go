@@ -14,11 +14,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
 
-// Limits of listings.
-const (
-	maxKeys = 10_000
-	maxPage = 16 << 20
-)
+// maxPage bounds a page of a listing.
+const maxPage = 16 << 20
 
 // object is an object as it was when it was looked up.
 type object struct {
@@ -31,43 +28,24 @@ type object struct {
 
 // list returns the objects whose keys begin with the place's.
 func (b *bucket) list(ctx context.Context, p remote.ObjectName) ([]object, error) {
-	var all []object
-	err := remote.Pages("", func(token string) (string, error) {
+	return remote.Collect(p, func(token string) ([]object, string, error) {
 		query := url.Values{"list-type": {"2"}, "encoding-type": {"url"}, "max-keys": {"1000"}, "prefix": {p.Key}}
 		if token != "" {
 			query.Set("continuation-token", token)
 		}
 		resp, body, err := b.do(ctx, maxPage, http.MethodGet, "", query, "")
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
 		if resp.StatusCode != http.StatusOK {
-			return "", b.refused(ctx, p.String(), "", resp, body)
+			return nil, "", b.refused(ctx, p.String(), "", resp, body)
 		}
 		page, err := readPage(body)
 		if err != nil {
-			return "", wrong(p, err.Error())
+			err = wrong(p, err.Error())
 		}
-		for _, o := range page.objects {
-			if len(o.Key) > maxKey {
-				return "", wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which is longer than a key can be")
-			}
-			if !strings.HasPrefix(o.Key, p.Key) {
-				return "", wrong(p, "the server lists "+tensorfs.Quote(o.Key)+", which was not asked for")
-			}
-			if !strings.HasSuffix(o.Key, "/") { // which programs make to show a directory
-				all = append(all, o)
-			}
-		}
-		if len(all) > maxKeys {
-			return "", tensorfs.Unsupported(p.String(), fmt.Sprintf("it has more than %d objects", maxKeys), "name the directory of one model")
-		}
-		return page.next, nil
-	})
-	if errors.Is(err, remote.ErrEndless) {
-		err = wrong(p, "the server's listing does not end")
-	}
-	return all, err
+		return page.objects, page.next, err
+	}, func(o object) string { return o.Key }, func(problem string) error { return wrong(p, problem) }, "there are no objects whose keys begin so")
 }
 
 // wrong is an error about an answer that makes no sense.
@@ -84,27 +62,11 @@ type page struct {
 // listedPage is the answer to ListObjectsV2.
 type listedPage struct {
 	XMLName               xml.Name
-	Contents              contents
+	Contents              remote.Capped[content]
 	IsTruncated           bool
 	NextContinuationToken string
 	EncodingType          string
 }
-
-// contents are the objects of a page. No server sends more than requested.
-type contents []content
-
-// UnmarshalXML implements xml.Unmarshaler for each of them.
-func (list *contents) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
-	if len(*list) == maxKeys {
-		return errManyKeys
-	}
-	var c content
-	err := d.DecodeElement(&c, &start)
-	*list = append(*list, c)
-	return err
-}
-
-var errManyKeys = errors.New("it has too many objects")
 
 // readPage reads the answer to ListObjectsV2.
 func readPage(body []byte) (page, error) {
@@ -113,7 +75,7 @@ func readPage(body []byte) (page, error) {
 	}
 	var listed listedPage
 	switch err := xml.Unmarshal(body, &listed); {
-	case errors.Is(err, errManyKeys):
+	case errors.Is(err, remote.ErrManyKeys):
 		return bad("has too many objects on a page")
 	case err != nil:
 		return bad("is not XML that can be read")
@@ -131,6 +93,9 @@ func readPage(body []byte) (page, error) {
 				return bad("has a key that is not URL-encoded, although the answer declares it")
 			}
 			o.Key = key
+		}
+		if len(o.Key) > maxKey {
+			return bad("has " + tensorfs.Quote(o.Key) + ", which is longer than a key can be")
 		}
 		if o.Size < 0 || o.Key == "" {
 			return bad("has an object without a name or with a negative size")
@@ -153,23 +118,5 @@ type content struct {
 
 func (c *content) object() object {
 	at, _ := time.Parse(time.RFC3339, strings.TrimSpace(c.LastModified)) // without one it has none
-	return object{Key: c.Key, Size: c.Size, ETag: quoted(c.ETag), Time: at}
-}
-
-// quoted is an ETag as it is in headers: listings of some servers leave out the
-// quotation marks. It is "" for one that cannot be compared.
-func quoted(etag string) string {
-	etag = strings.TrimSpace(etag)
-	if n := len(etag); n >= 2 && etag[0] == '"' && etag[n-1] == '"' {
-		etag = etag[1 : n-1]
-	}
-	for _, c := range []byte(etag) {
-		if c <= ' ' || c >= 0x7f || c == '"' {
-			return ""
-		}
-	}
-	if etag == "" || strings.HasPrefix(etag, "W/") {
-		return ""
-	}
-	return `"` + etag + `"`
+	return object{Key: c.Key, Size: c.Size, ETag: remote.QuotedETag(c.ETag), Time: at}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"path"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -14,9 +13,6 @@ import (
 
 // Options say how names are looked up.
 type Options = remote.Options
-
-// objectList is what a name was, as it is pinned.
-type objectList struct{ Objects []object }
 
 // Open looks up s3://BUCKET/KEY or s3://BUCKET/PREFIX/ and returns the objects, and the
 // model among them: "." means all of them. The server and the credentials come from the
@@ -31,37 +27,17 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 		return nil, "", err
 	}
 	b := &bucket{client: o.Client, at: at, name: p.Bucket, keys: newKeys(o.Client), region: region}
-	pin := fmt.Sprintf("%s%s/%s at %s", Scheme, p.Bucket, p.Key, at)
-	q := remote.Question[objectList]{Name: name, Who: "the server", Offline: o.Offline, Ask: func(ctx context.Context) (objectList, error) {
-		ctx, cancel := o.Client.Within(ctx)
-		defer cancel()
-		list, err := b.findObjects(ctx, p)
-		return objectList{list}, err
-	}}
-	q.Kept, q.Keep = remote.Kept[objectList](o.Store, pin)
-	a, err := q.Answer(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	l, err := listing(a, p, b, o)
-	if err != nil {
-		return nil, "", err
-	}
-	if !p.IsDir() {
-		return l, path.Base(p.Key), nil
-	}
-	file, err := l.Choose()
-	return l, file, err
+	return remote.Objects[object]{
+		Pin:  fmt.Sprintf("%s%s/%s at %s", Scheme, p.Bucket, p.Key, at),
+		Find: func(ctx context.Context) ([]object, error) { return b.findObjects(ctx, p) },
+		List: func(a remote.Answer[[]object]) (*remote.Listing, error) { return listing(a, p, b, o) },
+	}.Open(ctx, name, p, o)
 }
 
 // findObjects asks the server.
 func (b *bucket) findObjects(ctx context.Context, p remote.ObjectName) ([]object, error) {
 	if p.IsDir() {
-		all, err := b.list(ctx, p)
-		if err == nil && len(all) == 0 {
-			err = &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: "there are no objects whose keys begin so", Advice: "check the name", Kind: meanings["NoSuchKey"].kind}
-		}
-		return all, err
+		return b.list(ctx, p)
 	}
 	return remote.Shards(ctx, p, b.head)
 }
@@ -78,7 +54,7 @@ func (b *bucket) head(ctx context.Context, key string) (object, error) {
 		}
 		if resp.StatusCode == http.StatusOK {
 			at, _ := http.ParseTime(resp.Header.Get("Last-Modified"))
-			return object{key, resp.ContentLength, quoted(resp.Header.Get("ETag")), resp.Header.Get("X-Amz-Version-Id"), at}, nil
+			return object{key, resp.ContentLength, remote.QuotedETag(resp.Header.Get("ETag")), resp.Header.Get("X-Amz-Version-Id"), at}, nil
 		}
 		if resp, body, err = b.do(ctx, maxPage, http.MethodGet, key, nil, "bytes=0-0"); err != nil {
 			return object{}, err
@@ -91,11 +67,10 @@ func (b *bucket) head(ctx context.Context, key string) (object, error) {
 }
 
 // listing makes a listing of what was found.
-func listing(a remote.Answer[objectList], p remote.ObjectName, b *bucket, o Options) (*remote.Listing, error) {
-	f := a.Value
+func listing(a remote.Answer[[]object], p remote.ObjectName, b *bucket, o Options) (*remote.Listing, error) {
 	name := p.At(p.Folder()).String()
-	items := make([]remote.Item, len(f.Objects))
-	for i, x := range f.Objects {
+	items := make([]remote.Item, len(a.Value))
+	for i, x := range a.Value {
 		rel, ok := p.Below(x.Key)
 		file := name + "/" + rel
 		switch {

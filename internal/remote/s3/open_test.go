@@ -377,7 +377,7 @@ func TestHostileListings(t *testing.T) {
 		"cut off":       {`<ListBucketResult><Contents><Key>m/x</Key>`, "not XML that can be read"},
 		"goes on":       {fmt.Sprintf(page, `<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>`), "does not end"},
 		"goes nowhere":  {fmt.Sprintf(page, `<IsTruncated>true</IsTruncated>`), "goes on and does not say where"},
-		"too many":      {fmt.Sprintf(page, strings.Repeat("<Contents><Key>m/x</Key></Contents>", maxKeys+1)), "too many objects on a page"},
+		"too many":      {fmt.Sprintf(page, strings.Repeat("<Contents><Key>m/x</Key></Contents>", remote.MaxKeys+1)), "too many objects on a page"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFake(t)
@@ -506,7 +506,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		setEnv(t, "AWS_ENDPOINT_URL", tt.at)
 		at, region, _ := ofSettings(nil)
-		l, err := listing(remote.Answer[objectList]{Value: objectList{[]object{tt.o}}}, remote.ObjectName{Scheme: Scheme, Bucket: tt.bucket, Key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}, Options{Store: &cache.Store{}})
+		l, err := listing(remote.Answer[[]object]{Value: []object{tt.o}}, remote.ObjectName{Scheme: Scheme, Bucket: tt.bucket, Key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}, Options{Store: &cache.Store{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"sync/atomic"
 
+	"github.com/tensorfs/tensorfs/internal/remote"
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
@@ -34,7 +35,7 @@ func (origin *objectOrigin) Request(ctx context.Context, _, _ int64, fresh bool)
 
 // Accept compares the ETag: some servers ignore If-Match.
 func (origin *objectOrigin) Accept(resp *http.Response) error {
-	if quoted(resp.Header.Get("ETag")) != origin.o.ETag {
+	if remote.QuotedETag(resp.Header.Get("ETag")) != origin.o.ETag {
 		return web.ErrVersion(origin.path, "it has another ETag")
 	}
 	return nil
