@@ -82,14 +82,12 @@ var otherNames = []struct{ given, here string }{
 	{"registry.ollama.ai/library/", ollama.Prefix}, {"registry.ollama.ai/", ollama.Prefix},
 	{"oci:", "oci://"}, {"docker://", "oci://"}, {"docker:", "oci://"}, {"s3:", "s3://"},
 	{"gcs://", "gs://"}, {"gcs:", "gs://"}, {"gs:", "gs://"},
+	{"azure:", "az://"}, {"abfss:", "az://"}, {"abfs:", "az://"}, {"wasbs:", "az://"}, {"wasb:", "az://"}, {"az:", "az://"},
 	{"modelscope:", ModelScope}, {"modelscope/", ModelScope}, {"modelscope.cn/models/", ModelScope}, {"www.modelscope.cn/models/", ModelScope},
 }
 
 // unread are stores that people know, by what they write before the name of a model.
-var unread = map[string]string{"kaggle": "Kaggle", "az": azure, "azure": azure, "abfs": azure, "abfss": azure, "wasbs": azure}
-
-// azure is Azure's storage, whose files have addresses with permissions.
-const azure = "Azure"
+var unread = map[string]string{"kaggle": "Kaggle"}
 
 // Unread returns why models of another store are not read, and what to name instead. ok is false if given does not
 // begin as names of such a store do.
@@ -99,11 +97,7 @@ func Unread(given string) (problem, advice string, ok bool) {
 	if !ok || store == "" {
 		return "", "", false
 	}
-	advice = "name its file on this machine, or the file's https:// address"
-	if store == azure {
-		advice += " (with a SAS token)"
-	}
-	return "models are not read from " + store, advice, true
+	return "models are not read from " + store, "name its file on this machine, or the file's https:// address", true
 }
 
 // Meant guesses the name of a model in a store from a text that is not a path: "hf:a/b" for

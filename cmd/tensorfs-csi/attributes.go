@@ -221,7 +221,7 @@ func (row *attribute) split(value string) []string {
 
 // remoteNames begin the names of models on other machines. What stands behind may not be empty: that would be a library. A server takes anything
 // else for a path.
-var remoteNames = []string{"hf:", "ms:", "ollama:", "oci://", "s3://", "gs://", "https://"}
+var remoteNames = []string{"hf:", "ms:", "ollama:", "oci://", "s3://", "gs://", "az://", "https://"}
 
 // checkModel returns a model, or what is wrong with its name. A path is returned without links, as it was at that moment: a server makes sure
 // itself that it opens nothing outside of local.

@@ -44,7 +44,7 @@ func TestNames(t *testing.T) {
 		{"model", "hf:o/n", "hf:o/n"}, {"model", "ollama:n", "ollama:n"}, {"model", "https://h/x", "https://h/x"},
 		// A server takes these for paths.
 		{"model", "https:../../..O/m", ""}, {"model", "s3:../..O/m", ""}, {"model", "oci:/../..O/m", ""}, {"model", "https:/.O", ""}, {"model", "HTTPS:x", ""}, {"model", "file:///O/m", ""}, {"model", "lmstudio:a/b", ""}, {"model", "local/m", ""},
-		{"model", "hf:", ""}, {"model", "hf://", ""}, {"model", "s3://", ""}, {"model", "gs://", ""}, {"model", "ms:", ""}, {"model", "https:///", ""}, {"model", "ollama:/", ""}, {"model", "-L/m", ""},
+		{"model", "hf:", ""}, {"model", "hf://", ""}, {"model", "s3://", ""}, {"model", "gs://", ""}, {"model", "az://", ""}, {"model", "az://c/m.gguf", "az://c/m.gguf"}, {"model", "ms:", ""}, {"model", "https:///", ""}, {"model", "ollama:/", ""}, {"model", "-L/m", ""},
 
 		{"lora", "L/m", "L/m"}, {"lora", "L/m:0.5", "L/m:0.5"}, {"lora", "L/in:-1e3,L/abs", "L/d/m:-1e3,L/d"}, {"lora", "hf:o/n::0.5,L/m", "hf:o/n::0.5,L/m"},
 		{"lora", "L/ad:0.5", ""}, {"lora", "L/v:2", ""}, {"lora", "L/tov2", ""}, {"lora", "L/comma", ""}, {"lora", "L/tox:3", ""}, {"lora", "L/tox", "L/x"}, {"lora", "L/tox:4", "L/x:4"},
@@ -135,7 +135,7 @@ func TestScaleOfAdapter(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"https://u:secret@h/x?t=secret#secret": "https://h/x?...", "https://u:se/cret@h/x": "https://...", "s3://b/k?d": "s3://b/k?d", "gs://b/k?d": "gs://b/k?d", "/m/what?": "/m/what?",
+		"https://u:secret@h/x?t=secret#secret": "https://h/x?...", "https://u:se/cret@h/x": "https://...", "s3://b/k?d": "s3://b/k?d", "gs://b/k?d": "gs://b/k?d", "az://c/b?sig=secret": "az://c/b?...", "/m/what?": "/m/what?",
 	} {
 		if got := (attributes{"model": name}).public(); got != want {
 			t.Errorf("%s is shown as %s", name, got)

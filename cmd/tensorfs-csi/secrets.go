@@ -17,7 +17,7 @@ import (
 )
 
 // secretNames are the secrets that a server takes.
-var secretNames = []string{"token", "accessKeyId", "secretAccessKey", "sessionToken", "endpoint", "region", ".dockerconfigjson", "googleCredentials"}
+var secretNames = []string{"token", "accessKeyId", "secretAccessKey", "sessionToken", "endpoint", "region", ".dockerconfigjson", "googleCredentials", "azurestorageaccountname", "azurestorageaccountkey", "azurestorageaccountsastoken"}
 
 // Secrets are what other machines ask for. They are in memory and in pipes, and nowhere else.
 type secrets struct {

@@ -209,7 +209,7 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool)
 	cmd := exec.Command(f.program, f.arguments(s, a, warm)...)
 	cmd.Dir = "/"
 	cmd.Env = []string{"HOME=" + string(f.dir), "XDG_RUNTIME_DIR=" + f.dir.run(), "NOTIFY_SOCKET=" + f.dir.notify(key)}
-	cmd.Env = append(cmd.Env, "NO_GCE_CHECK=1") // the node's service account is not for users who name models
+	cmd.Env = append(cmd.Env, "NO_GCE_CHECK=1", "AZURE_TOKEN_CREDENTIALS=EnvironmentCredential") // the node's identity is not for users who name models
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); slices.Contains(environment, name) || strings.HasPrefix(name, settings) {
 			cmd.Env = append(cmd.Env, kv)

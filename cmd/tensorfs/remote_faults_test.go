@@ -183,8 +183,9 @@ func TestRemoteDeadline(t *testing.T) {
 			t.Setenv("AWS_ENDPOINT_URL", h.URL)
 			t.Setenv("AWS_NO_SIGN_REQUEST", "1")
 			t.Setenv("STORAGE_EMULATOR_HOST", h.URL)
+			t.Setenv("AZURE_STORAGE_BLOB_ENDPOINT", h.URL)
 			t.Setenv("MODELSCOPE_ENDPOINT", h.URL)
-			for _, model := range []string{"hf:acme/tiny", "ms:acme/tiny", "ollama:" + r.Host() + "/library/tiny", "oci://" + r.Host() + "/library/tiny", "s3://models/dir/", "gs://models/dir/"} {
+			for _, model := range []string{"hf:acme/tiny", "ms:acme/tiny", "ollama:" + r.Host() + "/library/tiny", "oci://" + r.Host() + "/library/tiny", "s3://models/dir/", "gs://models/dir/", "az://models/dir/"} {
 				run(t, []string{"info", model}, "did not answer: it took too long")
 			}
 		})

@@ -86,6 +86,7 @@ var protocolNames = []struct {
 	{"https", false, func(host string) string { return "http://" + host + "/m.gguf" }},
 	{"s3", false, func(string) string { return "s3://models/m.gguf" }},
 	{"gs", false, func(string) string { return "gs://models/m.gguf" }},
+	{"az", false, func(string) string { return "az://models/m.gguf" }},
 }
 
 // from sets the environment for a server, and returns the name of its model.
@@ -98,6 +99,7 @@ func (s *stating) from(t *testing.T, model func(host string) string) string {
 	t.Setenv("HF_ENDPOINT", endpoint)
 	t.Setenv("AWS_ENDPOINT_URL", s.URL)
 	t.Setenv("STORAGE_EMULATOR_HOST", s.URL)
+	t.Setenv("AZURE_STORAGE_BLOB_ENDPOINT", s.URL)
 	t.Setenv("MODELSCOPE_ENDPOINT", s.URL)
 	t.Setenv("AWS_NO_SIGN_REQUEST", "1")
 	return name

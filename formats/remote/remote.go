@@ -22,6 +22,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/environ"
 	protocol "github.com/tensorfs/tensorfs/internal/remote"
+	"github.com/tensorfs/tensorfs/internal/remote/az"
 	"github.com/tensorfs/tensorfs/internal/remote/gs"
 	hubfiles "github.com/tensorfs/tensorfs/internal/remote/hub"
 	"github.com/tensorfs/tensorfs/internal/remote/ms"
@@ -126,6 +127,7 @@ func Open(ctx context.Context, name string) (*tensorfs.Model, error) {
 //	oci://HOST/REPOSITORY[:TAG]         an artifact in a registry
 //	s3://BUCKET/KEY                     an object, or those below a prefix
 //	gs://BUCKET/KEY                     the same in Google Cloud Storage
+//	az://CONTAINER/BLOB                 the same in Azure Blob Storage
 //	https://HOST/PATH                   a file
 //
 // Names that begin with hf: and ollama: are looked up on this machine first. Open reads
@@ -269,6 +271,7 @@ var protocols = []struct {
 	{"oci://", oci.Open},
 	{s3.Scheme, s3.Open},
 	{gs.Scheme, gs.Open},
+	{az.Scheme, az.Open},
 	{"https://", plain.Open},
 	{"http://", plain.Open},
 }
@@ -320,7 +323,7 @@ func (c *Client) locate(ctx context.Context, name string, how opening) (formats.
 		switch { // a listing is the directory of a file
 		case strings.Contains(p.prefix, "http"):
 			pinned = conceal.Name(name)
-		case (p.prefix == s3.Scheme || p.prefix == gs.Scheme) && file != ".":
+		case (p.prefix == s3.Scheme || p.prefix == gs.Scheme || p.prefix == az.Scheme) && file != ".":
 			pinned += "/" + file
 		}
 		return formats.Elsewhere{FS: &lent{l, sync.OnceFunc(c.end)}, File: file, Name: pinned, Note: l.Note}, nil

@@ -186,7 +186,7 @@ func TestErrors(t *testing.T) {
 		want string
 		kind error
 	}{
-		{t.Context(), "ftp://me:secret@host/m.gguf?secret", "ftp://host/m.gguf?...: models cannot be read from such an address; names of models elsewhere begin with hf:, ms:, ollama:, oci://, s3://, gs://, https://, http://", tensorfs.ErrUnsupported},
+		{t.Context(), "ftp://me:secret@host/m.gguf?secret", "ftp://host/m.gguf?...: models cannot be read from such an address; names of models elsewhere begin with hf:, ms:, ollama:, oci://, s3://, gs://, az://, https://, http://", tensorfs.ErrUnsupported},
 		{t.Context(), s.URL + "/none.gguf", s.URL + "/none.gguf: ", fs.ErrNotExist},
 		{t.Context(), "hf:acme/none", "hf:acme/none: by the Hub's answer there is no such model, or you may not see it", fs.ErrPermission},
 		{t.Context(), "none.gguf", "none.gguf: no such file or directory", fs.ErrNotExist},

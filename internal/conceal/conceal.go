@@ -31,6 +31,9 @@ func Name(s string) string {
 	if !ok || !isScheme(scheme) || rest == "" {
 		return s
 	}
+	if scheme == "az" { // a SAS token follows the question mark
+		return container(rest)
+	}
 	if scheme == "s3" || scheme == "gs" || scheme == "oci" { // what follows the host is literal: %20 and ? are letters of a key
 		host, _, _ := strings.Cut(rest, "/")
 		u, err := url.Parse(scheme + "://" + host)
@@ -46,6 +49,23 @@ func Name(s string) string {
 		return URL(u)
 	}
 	return scheme + "://..."
+}
+
+// container returns a name in Azure's storage, whose container may precede the host of the account.
+func container(rest string) string {
+	name, _, token := strings.Cut(rest, "?")
+	first, _, _ := strings.Cut(name, "/")
+	at := strings.LastIndexByte(first, '@')
+	switch {
+	case strings.Contains(name[len(first):], "@") && at < 0 && strings.Contains(first, ":"): // a password with a slash
+		return "az://..."
+	case at >= 0 && strings.ContainsAny(first[:at], ":@"):
+		name = "..." + name[at:]
+	}
+	if token {
+		name += "?..."
+	}
+	return "az://" + name
 }
 
 // Printable returns the name of a model, as the user wrote it, for messages: without secrets, and without characters that a terminal takes for commands.

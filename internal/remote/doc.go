@@ -9,5 +9,6 @@
 //	oci://HOST/REPO:TAG   remote/oci       an artifact and its layers
 //	s3://BUCKET/KEY       remote/s3        objects
 //	gs://BUCKET/KEY       remote/gs        objects of Google Cloud Storage
+//	az://CONTAINER/BLOB   remote/az        blobs of Azure
 //	https://HOST/PATH     remote/plain     a file
 package remote

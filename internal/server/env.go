@@ -18,7 +18,7 @@ var pathsEnv = map[string]func(path string, env environ.Env) (string, error){
 	"XDG_CACHE_HOME":  environ.Expand,
 	"AWS_CONFIG_FILE": environ.Expand, "AWS_SHARED_CREDENTIALS_FILE": environ.Expand, "AWS_CA_BUNDLE": nil, "AWS_WEB_IDENTITY_TOKEN_FILE": nil,
 	"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": nil, "REQUESTS_CA_BUNDLE": nil, "SSL_CERT_FILE": nil, "DOCKER_CONFIG": nil,
-	"GOOGLE_APPLICATION_CREDENTIALS": nil, "CLOUDSDK_CONFIG": environ.ExpandHome,
+	"GOOGLE_APPLICATION_CREDENTIALS": nil, "CLOUDSDK_CONFIG": environ.ExpandHome, "AZURE_FEDERATED_TOKEN_FILE": nil,
 	"NETRC":         environ.ExpandHome,
 	"OLLAMA_MODELS": func(path string, _ environ.Env) (string, error) { return environ.OllamaPath(path), nil },
 }

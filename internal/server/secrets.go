@@ -26,6 +26,10 @@ var secretEnv = map[string]string{
 	"region":            "AWS_REGION",
 	".dockerconfigjson": "DOCKER_AUTH_CONFIG",
 	"googleCredentials": "GOOGLE_CREDENTIALS",
+
+	"azurestorageaccountname":     "AZURE_STORAGE_ACCOUNT",
+	"azurestorageaccountkey":      "AZURE_STORAGE_KEY",
+	"azurestorageaccountsastoken": "AZURE_STORAGE_SAS_TOKEN",
 }
 
 // maxSecrets bounds what is given at a time: Kubernetes keeps no larger ones.

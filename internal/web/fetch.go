@@ -140,7 +140,7 @@ func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool, w *
 	defer watch.Stop()
 	resp := answered(req)
 	if resp == nil {
-		req.Header.Set("Range", rangeOf(off, n))
+		req.Header.Set("Range", Range(off, n))
 		if resp, err = f.c.send(ctx, req); err != nil {
 			return 0, nil, err
 		}
@@ -162,8 +162,8 @@ func (f *File) attempt(ctx context.Context, off, n int64, fresh, hurry bool, w *
 	return got, resp, err
 }
 
-// rangeOf is the header for a range.
-func rangeOf(off, n int64) string { return fmt.Sprintf("bytes=%d-%d", off, off+n-1) }
+// Range is the header for a range.
+func Range(off, n int64) string { return fmt.Sprintf("bytes=%d-%d", off, off+n-1) }
 
 func (f *File) brokeOff(err error) error {
 	return &tensorfs.FormatError{File: f.path, Offset: -1, Problem: "the connection broke off", Advice: "read it again", Kind: err}

@@ -113,7 +113,7 @@ func (r *Resolved) first(ctx context.Context, off, n int64) (resp *http.Response
 	if err != nil {
 		return nil, nil, marked{err, errPermanent}
 	}
-	req.Header.Set("Range", rangeOf(off, n))
+	req.Header.Set("Range", Range(off, n))
 	return r.Client.follow(ctx, req, true)
 }
 

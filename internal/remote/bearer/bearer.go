@@ -23,7 +23,7 @@ const MaxAnswer = 1 << 20
 // ErrToken is the error of a token that no header can hold.
 var ErrToken = errors.New("not a token")
 
-// Source gives a token. It is nil for anonymous requests.
+// Source gives a token. Anonymous requests have a nil Source.
 type Source func(ctx context.Context) (*oauth2.Token, error)
 
 // Keys are credentials that are looked up when they are needed, and the token that they gave. A nil

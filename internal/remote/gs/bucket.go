@@ -19,7 +19,7 @@ type bucket struct {
 	client *web.Client
 	at     url.URL // of the server
 	name   string
-	keys   *bearer.Keys // nil for an emulator
+	keys   *bearer.Keys // of an emulator: nil
 	payer  string       // the project that pays for requests, "" if the bucket's does
 }
 

@@ -3,13 +3,10 @@ package gs
 import (
 	"bytes"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/md5"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
@@ -18,11 +15,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -33,14 +26,12 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/testing/testremote"
-	"github.com/tensorfs/tensorfs/internal/web"
 )
 
 // fake is Google's cloud behind a proxy: its storage with one bucket, and the hosts that give
 // tokens. Everything else that is asked for is noted and not there.
 type fake struct {
-	proxy *httptest.Server
-	roots *x509.CertPool
+	proxy *testremote.Proxy
 
 	mu       sync.Mutex
 	objects  map[string]*fakeObject
@@ -70,71 +61,18 @@ type fakeObject struct {
 var hosts = []string{"storage.googleapis.com", "oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com", "run-1.actions.githubusercontent.com", "evil.example.com"}
 
 func newFake(t testing.TB) *fake {
-	s := &fake{objects: map[string]*fakeObject{}, pages: 1000, life: 3600, tokens: map[string]bool{}, roots: x509.NewCertPool()}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: hosts, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.roots.AddCert(certificate)
-	google := httptest.NewUnstartedServer(s)
-	google.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
-	google.StartTLS()
-	t.Cleanup(google.Close)
-	s.proxy = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.hosts = append(s.hosts, r.Host)
-		s.mu.Unlock()
-		if r.Method != http.MethodConnect {
-			http.Error(w, "only https", http.StatusBadGateway)
-			return
-		}
-		to, err := net.Dial("tcp", google.Listener.Addr().String())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		from, buffered, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			to.Close()
-			return
-		}
-		io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() {
-			io.Copy(to, buffered)
-			to.Close()
-		}()
-		io.Copy(from, to)
-		from.Close()
-	}))
-	t.Cleanup(s.proxy.Close)
+	s := &fake{objects: map[string]*fakeObject{}, pages: 1000, life: 3600, tokens: map[string]bool{}}
+	s.proxy = testremote.NewProxy(t, hosts, s, func(host string) { s.change(func() { s.hosts = append(s.hosts, host) }) })
 	return s
 }
 
 // options are the options of a test, with a cache of its own, for an environment.
 func (s *fake) options(t testing.TB, env map[string]string) Options {
-	proxy, err := url.Parse(s.proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := web.NewClient(web.Options{Timeout: 20 * time.Second, Public: func(netip.Addr) bool { return false }, Proxy: func(*http.Request) (*url.URL, error) { return proxy, nil }})
-	t.Cleanup(func() { c.Close() })
-	for _, host := range []string{"googleapis.com", "githubusercontent.com", "example.com"} {
-		c.Trust(host, s.roots)
-	}
 	store, _ := testremote.Cache(t)
 	if env["HOME"] == "" {
 		env["HOME"] = t.TempDir()
 	}
-	return Options{Client: c, Store: store, Env: func(name string) string { return env[name] }}
+	return Options{Client: s.proxy.Client(t), Store: store, Env: func(name string) string { return env[name] }}
 }
 
 // serviceKey is the key of the account that the fake knows, and its file.
