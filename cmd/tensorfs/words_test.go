@@ -180,7 +180,7 @@ func TestTheirWords(t *testing.T) {
 		{"info gs:bucket/m.gguf", 1, "write it as gs://bucket/m.gguf"},
 		{"info gs://", 1, "write gs://BUCKET/KEY"},
 		{"info az:container/m.gguf", 1, "write it as az://container/m.gguf"},
-		{"info abfss://c@account.dfs.core.windows.net/m.gguf", 1, "write it as az://c@account.dfs.core.windows.net/m.gguf"},
+		{"info abfss://c@account.dfs.core.windows.net/m.gguf", 1, "write it as az://account.dfs.core.windows.net/c/m.gguf"},
 		{"info azure://container/m.gguf?sig=x", 1, "write it as az://container/m.gguf?..."},
 		{"info az://container/m.gguf", 1, "set it, or write az://ACCOUNT.blob.core.windows.net/CONTAINER/BLOB"},
 		{"info modelscope:a/b", 1, "did you mean ms:a/b?"},

@@ -51,7 +51,7 @@ func Name(s string) string {
 	return scheme + "://..."
 }
 
-// container returns a name in Azure's storage, whose container may precede the host of the account.
+// container returns a name in Azure's storage without its token. The container may precede the account's host.
 func container(rest string) string {
 	name, _, token := strings.Cut(rest, "?")
 	first, _, _ := strings.Cut(name, "/")
@@ -61,6 +61,8 @@ func container(rest string) string {
 		return "az://..."
 	case at >= 0 && strings.ContainsAny(first[:at], ":@"):
 		name = "..." + name[at:]
+	case at >= 0: // the same name in its other form: before an @ there could be a user
+		name = first[at+1:] + "/" + first[:at] + name[len(first):]
 	}
 	if token {
 		name += "?..."

@@ -24,7 +24,7 @@ func TestName(t *testing.T) {
 		"gs://models/a b%20c?d@e.gguf":                  "gs://models/a b%20c?d@e.gguf",
 		"gs://user:secret@models/x":                     "gs://...@models/x",
 		"az://c0n/a b%20c@e.gguf":                       "az://c0n/a b%20c@e.gguf",
-		"az://c@acct.dfs.core.windows.net/x?sig=secret": "az://c@acct.dfs.core.windows.net/x?...",
+		"az://c@acct.dfs.core.windows.net/x?sig=secret": "az://acct.dfs.core.windows.net/c/x?...",
 		"az://c0n/x?sig=secret?b#secret":                "az://c0n/x?...",
 		"az://user:secret@c0n/x":                        "az://...@c0n/x",
 		"az://user:sec/ret@c0n/x":                       "az://...",
