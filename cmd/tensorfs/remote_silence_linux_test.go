@@ -108,7 +108,7 @@ func TestSilenceNames(t *testing.T) {
 		"hf:bart/tiny-gguf":                {"hf:bart/tiny-gguf: the Hub did not answer: ", "; write it as hf:bart/Tiny-GGUF, or check", "; --offline asks no server"},
 		"hf:bart/Tiny-GGUF:Q5_K_M":         {"hf:bart/Tiny-GGUF:Q5_K_M: the Hub did not answer: ", ", only Q4_K_M", "--offline asks no server"},
 		"hf:bart/Tiny-GGU":                 {"hf:bart/Tiny-GGU: the Hub did not answer: ", "; did you mean hf:bart/Tiny-GGUF? If not, check", "--offline asks no server"},
-		"ollama:" + host + "/library/tiny": {"ollama:" + host + "/library/tiny: the registry " + host + " did not answer: ", "has the tags bf16, int4, not latest; name one, such as ollama:" + host + "/library/tiny:", ", or check", "; --offline asks no server"},
+		"ollama:" + host + "/library/tiny": {"ollama:" + host + "/library/tiny: the registry " + host + " did not answer: ", "has the tags bf16, int4, not latest; name one, such as ollama:" + host + "/library/tiny:", ", or ", "; --offline asks no server"},
 	} {
 		_, _, stderr := command("info", "--timeout", "1s", name)
 		if strings.Contains(stderr, "http://") {
