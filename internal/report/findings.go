@@ -47,9 +47,9 @@ func (r *Report) broken() (list []Finding) {
 		switch {
 		case c.Figures == nil || c.Count == 0:
 		case c.NonFinite > 0:
-			list = append(list, Finding{fmt.Sprintf("%s has %s", c.title(), plural(c.NonFinite, "number that is NaN or infinite", "numbers that are NaN or infinite")), c.Name})
+			list = append(list, Finding{c.title() + " has " + oddNumbers(c.NonFinite), c.Name})
 		case c.Change != nil && c.Change.NonFinite > 0:
-			list = append(list, Finding{fmt.Sprintf("%s has %s in the other model", c.title(), plural(c.Change.NonFinite, "number that is NaN or infinite", "numbers that are NaN or infinite")), c.Name})
+			list = append(list, Finding{c.title() + " has " + oddNumbers(c.Change.NonFinite) + " in the other model", c.Name})
 		case c.Zeros == c.Count:
 			list = append(list, Finding{c.title() + " is zero throughout", c.Name})
 		case c.Min == c.Max && c.Count > 1 && len(c.Shape) > 1:
@@ -57,6 +57,11 @@ func (r *Report) broken() (list []Finding) {
 		}
 	}
 	return list
+}
+
+// oddNumbers counts numbers that are not finite.
+func oddNumbers(n int64) string {
+	return plural(n, "number that is NaN or infinite", "numbers that are NaN or infinite")
 }
 
 // title names a cell: "attention.q of layer 3".
