@@ -157,7 +157,8 @@ func TestOnDemandErrors(t *testing.T) {
 		}
 		return false
 	})
-	dir := mountedFar(t, "hf:", "--on-demand", "--timeout", "300ms")
+	dir := mountedFar(t, "hf:", "--on-demand")
+	impatient := mountedFar(t, "hf:", "--on-demand", "--timeout", "2s") // for what is asked for again until then
 	for _, tt := range []struct {
 		at     string
 		want   error
@@ -175,6 +176,10 @@ func TestOnDemandErrors(t *testing.T) {
 		{"hangs/x", syscall.EIO, "did not answer"},
 		{"acme/two", syscall.EIO, "name one, such as hf:acme/two:"},
 	} {
+		dir := dir
+		if tt.want == syscall.EIO {
+			dir = impatient
+		}
 		if _, err := os.Stat(filepath.Join(dir, tt.at)); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.at, err, tt.want)
 		}

@@ -85,7 +85,7 @@ func TestWriteWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := len(files["tokenizer.json"])
-	testlimit.Work(t, 10*size>>20, func() {
+	testlimit.Work(t, 25*size>>20, func() {
 		if _, err := written(k.get, "llama"); err != nil {
 			t.Fatal(err)
 		}
