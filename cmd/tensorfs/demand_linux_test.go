@@ -316,6 +316,50 @@ func TestOnDemandNames(t *testing.T) {
 	}
 }
 
+// TestOnDemandSingle opens a model whose name has no organisation, which the Hub redirects, if the
+// path has a revision or a word. The bare name is a directory, and causes no request.
+func TestOnDemandSingle(t *testing.T) {
+	h := demandHub(t)
+	h.Renamed["tiny"] = "Qwen/Tiny"
+	h.Renamed["two"] = "acme/two"
+	dir := mountedFar(t, "hf:", "--on-demand", "--max-open", "1")
+	for _, at := range []string{"tiny", "two", "README@main", "tiny@", "-rf@x"} {
+		st, err := os.Stat(filepath.Join(dir, at))
+		if isDir := err == nil && st.IsDir(); isDir != !strings.Contains(at, "@") {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir + "/tiny"); err != nil || len(entries) > 0 || len(h.Requests()) > 0 {
+		t.Errorf("%v, %v, %+v", entries, err, h.Requests())
+	}
+	for at, want := range map[string]string{"tiny@main": "Qwen/Tiny/gguf/model.gguf", "two:F16": "acme/two:F16/raw/t"} {
+		_, file, _ := strings.Cut(want[strings.Index(want, "/")+1:], "/")
+		got, err := os.ReadFile(filepath.Join(dir, at, file))
+		must(t, err)
+		if same, err := os.ReadFile(filepath.Join(dir, want)); err != nil || !bytes.Equal(got, same) {
+			t.Errorf("%s differs from %s: %v", at, want, err)
+		}
+	}
+	h.Reset()
+	walk(t, h, dir)
+	if _, err := os.ReadFile(dir + "/tiny@main/gguf/model.gguf"); err != nil || len(h.Requests()) > 0 { // opened again
+		t.Errorf("%v, %+v", err, h.Requests())
+	}
+	if _, err := os.Stat(dir + "/tiny/gguf/model.gguf"); !errors.Is(err, syscall.ENOENT) {
+		t.Error(err)
+	}
+	about := aboutDemand(t, dir)
+	if why := about["tiny/gguf"].Reason; !strings.Contains(why, "; a model without an organisation is tiny@main/gguf") {
+		t.Error(why)
+	}
+	if m := about["tiny@main"].Model; !strings.HasPrefix(m, "hf:tiny@") || len(m) != len("hf:tiny@")+40 {
+		t.Error(m)
+	}
+	if _, err := os.Stat(dir + "/tiny/none"); !errors.Is(err, syscall.ENOENT) || strings.Contains(aboutDemand(t, dir)["tiny/none"].Reason, "organisation") {
+		t.Error(err)
+	}
+}
+
 // TestOnDemandOllama opens models of a registry, which must be allowed by name.
 func TestOnDemandOllama(t *testing.T) {
 	apart(t)

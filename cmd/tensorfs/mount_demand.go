@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/hub"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/cache"
@@ -153,7 +155,7 @@ func (t lateText) ReadAt(p []byte, off int64) (int, error) { return t().ReadAt(p
 func (s *demandShelves) open(ctx context.Context, at, call string) (demand.Opened, error) {
 	t, err := s.flags.openAmong(ctx, call, false)
 	if err != nil {
-		return demand.Opened{}, err
+		return demand.Opened{}, adviseSingle(err, at, call)
 	}
 	if err := cmp.Or(makeWhole(t), ctx.Err()); err != nil {
 		return demand.Opened{}, errors.Join(err, t.Model.Close())
@@ -170,6 +172,20 @@ func (s *demandShelves) open(ctx context.Context, at, call string) (demand.Opene
 		}
 	})
 	return demand.Opened{Name: m.call, Lazy: &tensorfs.Lazy{Identity: m.identity, Open: m.open}}, nil
+}
+
+// adviseSingle changes the advice of the error that hf:NAME/gguf does not exist: the user may have
+// meant the directory gguf of a model without an organisation.
+func adviseSingle(err error, at, call string) error {
+	name, dir, _ := strings.Cut(at, "/")
+	_, whole := tree.WholeHelp[dir]
+	e, ok := errors.AsType[*tensorfs.FormatError](err)
+	if !whole || !ok || !strings.HasPrefix(call, hub.Prefix) || !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.EACCES) {
+		return err
+	}
+	advised := *e
+	advised.Advice += "; a model without an organisation is " + tensorfs.Printable(name) + "@main/" + dir
+	return &advised
 }
 
 // makeWhole makes the directories of whole models in a tree, which takes the model's tokenizer: a

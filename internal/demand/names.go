@@ -13,6 +13,7 @@ import (
 // Names are the paths below a mount that name models of a server:
 //
 //	hf:       ORG/NAME   ORG/NAME@REVISION   ORG/NAME:WORD   ORG/NAME@REVISION:WORD
+//	          NAME@REVISION   NAME:WORD   NAME@REVISION:WORD   (the Hub knows whose it is)
 //	ollama:   MODEL:TAG   NAMESPACE/MODEL:TAG   HOST/NAMESPACE/MODEL:TAG
 //
 // In a revision, a slash is written as %2F.
@@ -102,24 +103,29 @@ func (n *Names) Dir(at string) bool {
 // mayAsk reports whether a registry may be asked.
 func (n *Names) mayAsk(host string) bool { return slices.Contains(n.hosts, strings.ToLower(host)) }
 
-// hubName parses ORG/NAME[@REVISION][:WORD].
+// hubName parses ORG/NAME[@REVISION][:WORD], NAME@REVISION[:WORD] and NAME:WORD. A single NAME names a
+// directory, because it may be an organisation's.
 func hubName(parts []string) (call, org string, ok bool) {
-	if len(parts) != 2 || !isHubName(parts[0]) {
-		return "", "", false
+	last := parts[len(parts)-1]
+	if len(parts) == 2 {
+		org = parts[0]
 	}
-	call = parts[0] + "/" + parts[1]
-	name, revision, hasRevision := strings.Cut(parts[1], "@")
+	name, revision, hasRevision := strings.Cut(last, "@")
 	word, hasWord := "", false
 	if hasRevision {
 		revision, word, hasWord = strings.Cut(revision, ":")
 	} else {
 		name, word, hasWord = strings.Cut(name, ":")
 	}
-	if hasRevision && !isRevision(revision) || hasWord && !isPlain(word) || !isHubName(name) {
+	switch {
+	case len(parts) == 2 && !isHubName(org), len(parts) == 1 && !hasRevision && !hasWord:
+		return "", "", false
+	case hasRevision && !isRevision(revision) || hasWord && !isPlain(word) || !isHubName(name) || isProbe(name):
 		return "", "", false
 	}
+	call = strings.Join(parts, "/")
 	n, err := hub.ParseName(call)
-	return call, parts[0], err == nil && n.Select.Path == ""
+	return call, org, err == nil && n.Select.Path == ""
 }
 
 // maxHubName is how long the Hub's names are at most.

@@ -16,14 +16,16 @@ func TestNames(t *testing.T) {
 			"Qwen": dir, "01-ai": dir, "my_org": dir, "a.b": dir,
 			"Qwen/Qwen3-4B": "hf:Qwen/Qwen3-4B", "a/b.c_d-e": "hf:a/b.c_d-e", "Qwen/Qwen3-4B@main": "hf:Qwen/Qwen3-4B@main",
 			"a/b@refs%2Fpr%2F1": "hf:a/b@refs%2Fpr%2F1", "a/b:Q4_K_M": "hf:a/b:Q4_K_M", "a/b@v1.0:Q4_K_M": "hf:a/b@v1.0:Q4_K_M",
-			"a/b.gguf": "hf:a/b.gguf",
+			"a/b.gguf": "hf:a/b.gguf", "gpt2@main": "hf:gpt2@main", "gpt2:Q4_K_M": "hf:gpt2:Q4_K_M", "gpt2@v1.0:Q4_K_M": "hf:gpt2@v1.0:Q4_K_M",
+			"gpt2": dir, "gpt2/gguf": "hf:gpt2/gguf",
 
 			"": nothing, ".git": nothing, ".hidden": nothing, ".Trash-1000": nothing, "-a": nothing, "a-": nothing, "a--b": nothing, "a..b": nothing,
 			"a b": nothing, "ä": nothing, "a%2Fb": nothing, "$RECYCLE.BIN": nothing, "lost+found": nothing, "~a": nothing, "a~": nothing, "#a#": nothing,
 			"datasets": nothing, "spaces": nothing, "models": nothing, "api": nothing, strings.Repeat("a", 97): nothing,
 			"Qwen/": nothing, "a/b/c": nothing, "a//b": nothing, "a/.git": nothing, "a/.directory": nothing, "a/b@": nothing, "a/b:": nothing,
 			"a/@main": nothing, "a/:Q4": nothing, "a/b@..": nothing, "a/b@a%2F..%2Fb": nothing, "a/b@.x": nothing, "a/b:.x": nothing, "a/b:c/d": nothing, "a/b@c@d": nothing,
-			"a@b/c": nothing, "a:b/c": nothing, "a/b\n": nothing, "a/b\x00": nothing, "a/" + strings.Repeat("b", 97): nothing, "datasets/squad": nothing, "models/x": nothing,
+			"a@b/c": nothing, "a:b/c": nothing, "a@": nothing, "a:": nothing, "@a": nothing, ":a": nothing, "a@b:": nothing, "C:": nothing, "models@main": nothing, "README@main": nothing,
+			".git@main": nothing, "a@b@c": nothing, "a:b:c": nothing, "a@b.txt": nothing, "a/b\n": nothing, "a/b\x00": nothing, "a/" + strings.Repeat("b", 97): nothing, "datasets/squad": nothing, "models/x": nothing,
 
 			"HEAD": nothing, "objects": nothing, "CVS": nothing, "autorun.inf": nothing, "Desktop.ini": nothing, "desktop.ini": nothing, "Thumbs.db": nothing, "node_modules": nothing,
 			"package.json": nothing, "__pycache__": nothing, "libc.so.6": nothing, "x.so": nothing, "tags": nothing, "glibc-hwcaps": nothing, "README": nothing, "tensorfs.json": nothing,
@@ -34,6 +36,7 @@ func TestNames(t *testing.T) {
 		{"hf:", "Qwen meta-llama", map[string]string{
 			"Qwen": dir, "qwen": dir, "meta-llama": dir, "meta": nothing, "evil": nothing,
 			"Qwen/x": "hf:Qwen/x", "QWEN/x": "hf:QWEN/x", "meta-llama/x@v1": "hf:meta-llama/x@v1", "evil/x": nothing, "Qwen2/x": nothing,
+			"Qwen@main": nothing, "gpt2@main": nothing, // the Hub may redirect to any organisation
 		}},
 		{"ollama:", "", map[string]string{
 			"gemma3": dir, "mike": dir, "hf.co": dir, "hf.co/user": dir, "registry.ollama.ai": dir,

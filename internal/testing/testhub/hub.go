@@ -24,7 +24,7 @@ type Hub struct {
 	Private map[string]string // token that a repository asks for
 	Gated   map[string]bool   // whose files need a token of Granted
 	Granted map[string]string // token that may read the files of a gated repository
-	Renamed map[string]string // old name to new
+	Renamed map[string]string // old name to new; the old one may have no organisation
 
 	repositories map[string]map[string]commit // by name and revision
 }
@@ -110,6 +110,8 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request) {
 			b, _ := json.Marshal(map[string]any{"_id": "x", "id": at(2) + "/" + at(3), "private": false, "gated": h.Gated[at(2)+"/"+at(3)], "sha": c.id, "siblings": []any{}})
 			text(w, r, "", b)
 		}
+	case at(0) == "api" && at(1) == "models" && len(p) == 5 && h.Renamed[at(2)] != "": // a name without an organisation
+		h.findCommit(w, r, at(2), at(4))
 	case at(0) == "api" && at(1) == "resolve-cache" && at(2) == "models":
 		if c, ok := h.findCommit(w, r, at(3)+"/"+at(4), at(5)); ok {
 			id := c.files[strings.Join(p[6:], "/")]
