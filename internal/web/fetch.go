@@ -48,6 +48,18 @@ func Again(err error) error { return marked{err, errStale} }
 // Final is an error of Origin.Request or Origin.Accept that another attempt does not change.
 func Final(err error) error { return marked{err, errPermanent} }
 
+// Misconfigured is an error of Origin.Request about a setting or a file of credentials, which another
+// attempt does not change. The problem names the setting: the error of a read is about the file that
+// is read.
+func Misconfigured(err error) error {
+	if e, ok := errors.AsType[*tensorfs.FormatError](err); ok && e.File != "" {
+		named := *e
+		named.File, named.Problem = "", tensorfs.Printable(e.File)+": "+e.Problem
+		err = &named
+	}
+	return Final(err)
+}
+
 // fetch brings a range of whole cells into the cache. It goes on after whatever
 // breaks off, until the deadline of ctx.
 func (f *File) fetch(ctx context.Context, r cache.Range, hurry bool) error {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -384,7 +385,15 @@ func TestTokenEnds(t *testing.T) {
 	s := newFake(t)
 	s.put("m.bin", make([]byte, 20<<20))
 	path := write(t, "my-subject-token")
-	read := opened(t, "az://models/m.bin", s.options(t, map[string]string{"AZURE_TENANT_ID": "my-tenant", "AZURE_CLIENT_ID": "me", "AZURE_FEDERATED_TOKEN_FILE": path}))
+	o := s.options(t, map[string]string{"AZURE_TENANT_ID": "my-tenant", "AZURE_CLIENT_ID": "me", "AZURE_FEDERATED_TOKEN_FILE": path})
+	env, lookups := o.Env, new(atomic.Int64)
+	o.Env = func(name string) string {
+		if name == "AZURE_FEDERATED_TOKEN_FILE" {
+			lookups.Add(1)
+		}
+		return env(name)
+	}
+	read := opened(t, "az://models/m.bin", o)
 	if err := read(0); err != nil {
 		t.Fatal(err)
 	}
@@ -397,6 +406,13 @@ func TestTokenEnds(t *testing.T) {
 	}
 	if n := len(s.requests()); n > 2 {
 		t.Errorf("%d requests", n)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	lookups.Store(0)
+	if err := read(17 << 20); err == nil || !strings.Contains(err.Error(), path+": no such file") || lookups.Load() > 2 {
+		t.Errorf("without its file: %v after %d lookups", err, lookups.Load())
 	}
 	if err := os.WriteFile(path, []byte("my-subject-token"), 0o600); err != nil {
 		t.Fatal(err)

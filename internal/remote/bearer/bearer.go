@@ -55,8 +55,17 @@ func Settings(getenv func(string) string, names ...string) string {
 }
 
 // Get returns a token that is valid now, "" for anonymous requests. It is looked up again when it
-// ends or the settings change, so that an open model goes on after a new login.
+// ends or the settings change, so that an open model goes on after a new login. An error is
+// [web.Misconfigured], unless a server did not answer.
 func (k *Keys) Get(ctx context.Context) (string, error) {
+	token, err := k.get(ctx)
+	if err != nil && ctx.Err() == nil && !web.Unanswered(err) {
+		err = web.Misconfigured(err)
+	}
+	return token, err
+}
+
+func (k *Keys) get(ctx context.Context) (string, error) {
 	if k == nil {
 		return "", nil
 	}
@@ -144,7 +153,7 @@ func Refused(name, cloud, advice string, err error) error {
 			e.Problem += " (" + code + ")"
 		}
 	}
-	return web.Final(e)
+	return e
 }
 
 // errorCode returns the code of a refusal, such as invalid_grant or AADSTS700016, "" if it is missing.

@@ -226,7 +226,15 @@ func TestTokenEnds(t *testing.T) {
 	s := newFake(t)
 	s.put("m.bin", make([]byte, 20<<20))
 	path := write(t, account(t, nil))
-	read := opened(t, "gs://models/m.bin", s.options(t, map[string]string{fileSetting: path}))
+	o := s.options(t, map[string]string{fileSetting: path})
+	env, lookups := o.Env, new(atomic.Int64)
+	o.Env = func(name string) string {
+		if name == fileSetting {
+			lookups.Add(1)
+		}
+		return env(name)
+	}
+	read := opened(t, "gs://models/m.bin", o)
 	if err := read(0); err != nil {
 		t.Fatal(err)
 	}
@@ -239,6 +247,13 @@ func TestTokenEnds(t *testing.T) {
 	}
 	if n := len(s.requests()); n > 2 {
 		t.Errorf("%d requests", n)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	lookups.Store(0)
+	if err := read(17 << 20); err == nil || !strings.Contains(err.Error(), path+": no such file") || lookups.Load() > 2 {
+		t.Errorf("without its file: %v after %d lookups", err, lookups.Load())
 	}
 	if err := os.WriteFile(path, []byte(account(t, nil)), 0o600); err != nil { // a new login
 		t.Fatal(err)

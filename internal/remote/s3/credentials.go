@@ -3,6 +3,8 @@ package s3
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -52,8 +54,16 @@ func newKeys(c *web.Client) *keys {
 	return &keys{credentials.New(&chain{}), &http.Client{Transport: c.Transport(maxCredentials)}}
 }
 
+// errNoGiver marks that a service gave no credentials. It may the next time.
+var errNoGiver = fmt.Errorf("no credentials were given: %w", tensorfs.ErrUnsupported)
+
+// get returns the credentials. An error is [web.Misconfigured], unless it is of a service.
 func (k *keys) get(ctx context.Context) (credentials.Value, error) {
-	return k.found.GetWithContext(&credentials.CredContext{Client: k.client, Context: ctx})
+	v, err := k.found.GetWithContext(&credentials.CredContext{Client: k.client, Context: ctx})
+	if err != nil && !errors.Is(err, errNoGiver) {
+		err = web.Misconfigured(err)
+	}
+	return v, err
 }
 
 // ended makes the next get look them up again after a request was refused, unless that
@@ -171,7 +181,7 @@ func identity(cc *credentials.CredContext) (credentials.Provider, credentials.Va
 	}
 	p, v := ask(cc, "", credentialsTimeout)
 	if p == nil {
-		return nil, v, setting(strings.Join(named, ", "), "who is named there gives no credentials")
+		return nil, v, &tensorfs.FormatError{File: strings.Join(named, ", "), Offset: -1, Problem: "who is named there gives no credentials", Advice: "set it right, or unset it", Kind: errNoGiver}
 	}
 	return p, v, nil
 }

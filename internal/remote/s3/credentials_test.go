@@ -1,9 +1,11 @@
 package s3
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
 	"github.com/tensorfs/tensorfs/internal/testing/testremote"
+	"github.com/tensorfs/tensorfs/internal/web"
 )
 
 // giver gives out the right credentials for so long, as machines and containers do.
@@ -139,6 +142,37 @@ func TestCredentialsGiven(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", goodSecret)
 	if err := read(15 << 20); err != nil {
 		t.Error(err)
+	}
+}
+
+// A read without usable credentials fails after one attempt, because only the user can change that. A
+// service that gives no credentials is asked again.
+func TestCredentialsFinal(t *testing.T) {
+	s := newFake(t)
+	s.put("m.bin", make([]byte, 20<<20))
+	none := httptest.NewServer(http.NotFoundHandler())
+	defer none.Close()
+	for _, tt := range []struct {
+		env, want string
+		final     bool
+	}{
+		{"AWS_ACCESS_KEY_ID=", "s3://models/m.bin: AWS_SECRET_ACCESS_KEY: it is set, and AWS_ACCESS_KEY_ID is not; ", true},
+		{"AWS_ACCESS_KEY_ID= AWS_SECRET_ACCESS_KEY= AWS_PROFILE=none", `s3://models/m.bin: AWS_PROFILE: no file of AWS's tools has the profile "none"; `, true},
+		{"AWS_ACCESS_KEY_ID= AWS_SECRET_ACCESS_KEY= AWS_CONTAINER_CREDENTIALS_FULL_URI=" + none.URL, "s3://models/m.bin: who is named there gives no credentials; ", false},
+	} {
+		setEnv(t, "AWS_ENDPOINT_URL", s.URL, "AWS_ACCESS_KEY_ID", goodKey, "AWS_SECRET_ACCESS_KEY", goodSecret)
+		var log bytes.Buffer
+		o := options(t)
+		o.Client = web.NewClient(web.Options{Timeout: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		defer o.Client.Close()
+		_, read := opened(t, "s3://models/m.bin", o)
+		for v := range strings.FieldsSeq(tt.env) {
+			name, value, _ := strings.Cut(v, "=")
+			t.Setenv(name, value)
+		}
+		if err := read(9 << 20); err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(log.String(), "an attempt failed") == tt.final {
+			t.Errorf("%s: %v after\n%s", tt.env, err, &log)
+		}
 	}
 }
 
