@@ -33,6 +33,10 @@ type Tensor struct {
 	// part before the rows of the next; "" if it does.
 	Apart string
 
+	// Unfolded is the shape of the numbers if the file declares that it differs from Shape, as
+	// files of image models do; otherwise nil. The bytes are the same in both shapes.
+	Unfolded []int64
+
 	// Change describes what adds to the numbers when they are read; nil if the numbers come
 	// unchanged from the model's files.
 	Change *Change
@@ -63,10 +67,13 @@ func (t *Tensor) Weight() string {
 }
 
 // Numbers returns the shape of the numbers that the tensor represents, which
-// differs from the shape of codes packed into words.
+// differs from the shape of codes packed into words, and of rows that a file folds.
 func (t *Tensor) Numbers() []int64 {
 	if t.Quant != nil {
 		return t.Quant.Shape
+	}
+	if t.Unfolded != nil {
+		return t.Unfolded
 	}
 	return t.Shape
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/convert"
@@ -106,6 +107,9 @@ type memoryShown struct {
 
 // headerOf returns the header of the file in gguf/.
 func headerOf(t *tree.Tree) (*memory.Header, error) {
+	if a := images.Find(t.Model.Architecture); a != nil {
+		return nil, fmt.Errorf("the memory of llama.cpp is not counted, because it loads no denoiser of %s", a.Title)
+	}
 	files := t.WholeFiles("gguf")
 	if files == nil {
 		return nil, errors.New("there is no gguf/, by which the memory of llama.cpp is counted")

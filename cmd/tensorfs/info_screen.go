@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/describe"
 )
@@ -81,7 +82,11 @@ func (s *infoScreen) identity() {
 	if info.Unverified != nil {
 		s.row("digests", 1, "%s", info.Unverified)
 	}
-	s.line("architecture", info.Architecture)
+	if a := images.Find(info.Architecture); a != nil {
+		s.line("architecture", a.Name+", the denoiser of "+a.Title)
+	} else {
+		s.line("architecture", info.Architecture)
+	}
 	s.merge()
 	s.adapters()
 	switch {

@@ -1,8 +1,12 @@
 package gguf
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/names"
@@ -57,7 +61,10 @@ func newModel(path string, files []*File) (*tensorfs.Model, error) {
 	all := union(files)
 	m.Metadata, m.Tensors, m.Architecture = all.Metadata, all.Tensors, all.Architecture()
 	ts := assemble.Tensors{List: m.Tensors}
-	m.Warnings = ts.Name(names.GGUF, m.Architecture)
+	if slices.Contains(wordsOfImages, m.Architecture) {
+		m.Architecture = cmp.Or(ts.Image(), m.Architecture)
+	}
+	m.Warnings = append(all.unfold(), ts.Name(names.GGUF, m.Architecture)...)
 	m.Config = ts.Config(all.Lookup)
 	sources := make([]source.File, len(files))
 	for i, f := range files {
@@ -68,6 +75,61 @@ func newModel(path string, files []*File) (*tensorfs.Model, error) {
 		AsInLlama(opened)
 	}
 	return opened, err
+}
+
+// wordsOfImages are what files of image models have for an architecture that they do not name.
+var wordsOfImages = []string{"unknown", "pig", "cow"}
+
+// KeyShape begins the keys of the shapes that tensors of an image model have for programs,
+// where the file has rows of 256 numbers.
+const KeyShape = "comfy.gguf.orig_shape."
+
+// unfold gives tensors the shapes of the keys about them, and returns warnings about keys without
+// a shape.
+func (f *File) unfold() (warnings []string) {
+	var at map[string]int
+	for _, e := range f.Metadata {
+		name, ok := strings.CutPrefix(e.Key, KeyShape)
+		if !ok {
+			continue
+		}
+		if at == nil {
+			at = make(map[string]int, len(f.Tensors))
+			for i := range f.Tensors {
+				at[f.Tensors[i].Source] = i
+			}
+		}
+		i, ok := at[name]
+		if !ok {
+			warnings = append(warnings, fmt.Sprintf("the key %s is for a tensor that the file does not have", tensorfs.Quote(e.Key)))
+			continue
+		}
+		t := &f.Tensors[i]
+		shape, ok := shapeOf(e.Value)
+		have, _ := tensorfs.Elements(t.Shape)
+		if n, counted := tensorfs.Elements(shape); !ok || !counted || n != have {
+			warnings = append(warnings, fmt.Sprintf("the key %s has no shape of the %d numbers of its tensor, which keeps shape %v", tensorfs.Quote(e.Key), have, t.Shape))
+			continue
+		}
+		t.Unfolded = shape
+	}
+	return warnings
+}
+
+// shapeOf reads a shape, outermost first, which is an array of int32.
+func shapeOf(v any) (shape []int64, ok bool) {
+	a, ok := v.(tensorfs.Array)
+	if !ok || a.Len() > maxDimensions {
+		return nil, false
+	}
+	for v := range a.Values() {
+		n, ok := v.(int32)
+		if !ok || n < 0 {
+			return nil, false
+		}
+		shape = append(shape, int64(n))
+	}
+	return shape, len(shape) > 0
 }
 
 // union returns the combined metadata of a set's shards: each key once, with the

@@ -20,7 +20,26 @@ type Stored struct {
 // usualAlignment of the data is what readers assume if the file does not specify it.
 const usualAlignment = 32
 
-// Compose returns a GGUF file of version 3, little-endian: the header is written
+// Limits are what a program takes of a tensor.
+type Limits struct {
+	Program    string
+	Name       int // bytes
+	Dimensions int
+}
+
+// LimitsOfGGML are of llama.cpp and all programs that read files by ggml.
+var LimitsOfGGML = Limits{"ggml", MaxName, MaxDimensions}
+
+// LimitsOfComfyUI are of ComfyUI-GGUF, whose quantiser takes longer names and whose files of
+// video models have five dimensions.
+var LimitsOfComfyUI = Limits{"ComfyUI-GGUF", 127, 5}
+
+// Compose is ComposeWithin the limits of ggml.
+func Compose(meta []tensorfs.Meta, tensors []Stored) (tensorfs.Data, error) {
+	return ComposeWithin(LimitsOfGGML, meta, tensors)
+}
+
+// ComposeWithin returns a GGUF file of version 3, little-endian: the header is written
 // now, the tensors are read when the file is. They are laid out in the order
 // given, each padded to the alignment, as ggml demands: to general.alignment, 32
 // bytes where meta has no such key.
@@ -28,10 +47,10 @@ const usualAlignment = 32
 //	header | entries | tensor infos | 0.. | tensor 0 | 0.. | tensor 1 | 0.. | ...
 //
 // A value of meta is a bool, an integer or float of a fixed width, a string, a slice of
-// these, or a [tensorfs.Array] as [Parse] returns it. The error describes what ggml would
-// refuse: a name of 64 bytes or more, a name or key used twice, a shape of more than four
-// dimensions, data that do not have the size of the type.
-func Compose(meta []tensorfs.Meta, tensors []Stored) (tensorfs.Data, error) {
+// these, or a [tensorfs.Array] as [Parse] returns it. The error describes what the program would
+// refuse: a name or a shape beyond its limits, a name or key used twice, data that do not have
+// the size of the type.
+func ComposeWithin(limits Limits, meta []tensorfs.Meta, tensors []Stored) (tensorfs.Data, error) {
 	alignment, err := alignmentOf(meta)
 	if err != nil {
 		return nil, err
@@ -62,12 +81,12 @@ func Compose(meta []tensorfs.Meta, tensors []Stored) (tensorfs.Data, error) {
 		size, ok := t.DType.Size(t.Shape)
 		number := t.DType.GGML()
 		switch {
-		case len(t.Name) > MaxName || t.Name == "":
-			return nil, fmt.Errorf("the tensor name %s has %d bytes, and ggml takes 1 to %d", tensorfs.Quote(t.Name), len(t.Name), MaxName)
+		case len(t.Name) > limits.Name || t.Name == "":
+			return nil, fmt.Errorf("the tensor name %s has %d bytes, and %s takes 1 to %d", tensorfs.Quote(t.Name), len(t.Name), limits.Program, limits.Name)
 		case number < 0:
 			return nil, fmt.Errorf("the tensor %s is of type %s, which ggml does not have", tensorfs.Quote(t.Name), t.DType)
-		case len(t.Shape) > MaxDimensions:
-			return nil, fmt.Errorf("the tensor %s has %d dimensions, and ggml takes at most %d", tensorfs.Quote(t.Name), len(t.Shape), MaxDimensions)
+		case len(t.Shape) > limits.Dimensions:
+			return nil, fmt.Errorf("the tensor %s has %d dimensions, and %s takes at most %d", tensorfs.Quote(t.Name), len(t.Shape), limits.Program, limits.Dimensions)
 		case !ok || size != t.Data.Size() || size > math.MaxInt64-offset-alignment:
 			return nil, fmt.Errorf("the tensor %s has %d bytes, which do not fit %s of shape %v", tensorfs.Quote(t.Name), t.Data.Size(), t.DType, t.Shape)
 		}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/adapter"
 	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/internal/assemble"
@@ -146,6 +148,9 @@ func (b *builder) complete() {
 	if b.isDirectory && get != nil {
 		b.model.Architecture = config.Architecture(get)
 	}
+	if image := b.image(); image != "" {
+		b.model.Architecture, get = image, nil
+	}
 	for _, w := range b.tensors.Name(names.HF, b.model.Architecture) {
 		b.warn("%s", w)
 	}
@@ -160,4 +165,16 @@ func (b *builder) complete() {
 	if b.dropped > 0 {
 		b.model.Warnings = append(b.model.Warnings, fmt.Sprintf("%d more warnings like these", b.dropped))
 	}
+}
+
+// image returns the architecture of an image model, "" for all other models. diffusers' config.json
+// names a class; the names of the tensors tell the architecture of other files.
+func (b *builder) image() string {
+	if a := images.OfClass(b.config.Raw("_class_name").Text()); a != nil {
+		return a.Name
+	}
+	if b.model.Architecture != "unknown" || b.model.Format == adapter.Format {
+		return ""
+	}
+	return b.tensors.Image()
 }

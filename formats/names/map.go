@@ -1,6 +1,12 @@
 package names
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfs/tensorfs/formats/images"
+)
 
 // Layout is the naming scheme of a source.
 type Layout int
@@ -43,6 +49,9 @@ type Result struct {
 // names in src must be unique; arch is GGUF's name of the architecture; "" and
 // unknown names are no error.
 func Map(layout Layout, arch string, src []Source) []Result {
+	if images.Find(arch) != nil {
+		return ofImage(src)
+	}
 	m := &mapper{layout: layout, arch: arch, src: src, table: hfSpellings(), index: make(map[string]int32, len(src))}
 	if layout == GGUF {
 		m.table = ggufSpellings()
@@ -95,6 +104,28 @@ func Map(layout Layout, arch string, src []Source) []Result {
 	for i := range int32(len(src)) {
 		if !results[i].Mapped {
 			m.keep(&results[i], i, taken)
+		}
+	}
+	return results
+}
+
+// ofImage names the tensors of an image model: as its files do, without what the names of a
+// denoiser begin with in a file that has other parts.
+func ofImage(src []Source) []Result {
+	list := make([]string, len(src))
+	for i := range src {
+		list[i] = src[i].Name
+	}
+	prefix := images.Prefix(list)
+	m := &mapper{src: slices.Clone(src)}
+	results, taken := make([]Result, len(src)), make(map[string]int32, len(src))
+	for _, isDenoiser := range []bool{true, false} { // other parts take what names are left
+		for i := range src {
+			name, cut := strings.CutPrefix(src[i].Name, prefix)
+			if cut == isDenoiser {
+				m.src[i].Name = name
+				m.keep(&results[i], int32(i), taken)
+			}
 		}
 	}
 	return results

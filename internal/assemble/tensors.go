@@ -6,6 +6,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/formats/names"
 )
 
@@ -67,6 +68,19 @@ func (ts *Tensors) Name(layout names.Layout, arch string) (warnings []string) {
 	return warnings
 }
 
+// Image returns the architecture of the image model that the names of all tensors tell, "" if
+// they tell none.
+func (ts *Tensors) Image() string {
+	list := make([]string, len(ts.List))
+	for i := range ts.List {
+		list[i] = ts.List[i].Source
+	}
+	if a, _ := images.Recognise(list); a != nil {
+		return a.Name
+	}
+	return ""
+}
+
 // Attach records that tensor codes becomes numbers by q, whose companions belong to it
 // from then on. Call it when all of them have their names.
 func Attach(codes *tensorfs.Tensor, q *tensorfs.Quant) {
@@ -91,6 +105,9 @@ func (ts *Tensors) Config(get config.Lookup) []tensorfs.Field {
 			}
 		}
 		return nil, false
+	}
+	if images.Find(ts.arch) != nil {
+		return nil // the schema is of language models
 	}
 	if ts.layout == names.GGUF {
 		return config.FromGGUF(get, shape, ts.layers())

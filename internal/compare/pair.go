@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/hf"
 )
@@ -77,6 +78,9 @@ const embedding = "token_embedding.weight"
 // sameLayout converts a model in Hugging Face's layout to GGUF's or, if only that is known,
 // the other way round. It returns notes.
 func sameLayout(hf, gguf *side) []string {
+	if images.Find(hf.m.Architecture) != nil {
+		return hf.denoiser()
+	}
 	notes, err := hf.toGGUF(gguf)
 	note := fmt.Sprintf("%s is in Hugging Face's layout and %s in GGUF's; ", hf.name, gguf.name)
 	switch {
@@ -87,6 +91,20 @@ func sameLayout(hf, gguf *side) []string {
 	}
 	return []string{fmt.Sprintf("the layouts differ, and %s cannot be shown in the layout of %s: %s; tensors are compared as they are stored",
 		hf.name, gguf.name, tensorfs.OneLine(err.Error()))}
+}
+
+// denoiser takes the tensors of an image model by the names that its GGUF file has, which are
+// its own or, if diffusers wrote it, others.
+func (s *side) denoiser() []string {
+	list, isTranslated, err := convert.Denoiser(s.m)
+	switch {
+	case err != nil:
+		return []string{fmt.Sprintf("%s is compared as it is stored: %s", s.name, tensorfs.OneLine(err.Error()))}
+	case isTranslated:
+		s.take(list)
+		return []string{s.name + " has the names of diffusers, and is compared by the reference's"}
+	}
+	return nil
 }
 
 // toHF takes the tensors in Hugging Face's layout.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/formats/imatrix"
 	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
@@ -29,7 +30,9 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 	if err != nil {
 		return Absent(err)
 	}
-	if m.Layout == "gguf" {
+	if a := images.Find(m.Architecture); a != nil {
+		of = func(m *tensorfs.Model, opts Options) (*Files, error) { return imageFile(m, a, opts) }
+	} else if m.Layout == "gguf" {
 		of = stored
 		if spelling != nil {
 			of = func(m *tensorfs.Model, opts Options) (*Files, error) { return translated(m, theirs, spelling, opts) }

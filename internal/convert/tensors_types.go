@@ -262,6 +262,14 @@ func (x *fileTensors) most() (most tensorfs.DType) {
 	return most
 }
 
+// RoundedNotes say which tensors are rounded, by what becomes of them.
+func RoundedNotes(rounded map[string][]string) (notes []string) {
+	for _, t := range slices.Sorted(maps.Keys(rounded)) {
+		notes = append(notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(rounded[t]), t, tensorfs.Printable(rounded[t][0])))
+	}
+	return notes
+}
+
 // finish returns the tensors of the file, and what is said about all of them.
 func (x *fileTensors) finish(of preset.Model) ([]gguf.Stored, tensorNotes, error) {
 	if x.opts.Quantise != nil {
@@ -278,9 +286,7 @@ func (x *fileTensors) finish(of preset.Model) ([]gguf.Stored, tensorNotes, error
 	for _, of := range slices.Sorted(maps.Keys(x.requantised)) {
 		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors were requantised: %s", x.requantised[of], of))
 	}
-	for _, t := range slices.Sorted(maps.Keys(x.rounded)) {
-		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(x.rounded[t]), t, x.rounded[t][0]))
-	}
+	x.notes.Notes = append(x.notes.Notes, RoundedNotes(x.rounded)...)
 	if n := len(x.kept); n > 0 {
 		x.notes.Notes = append(x.notes.Notes, fmt.Sprintf("%d tensors are quantised already and stay as they are, the first is %s", n, x.kept[0]))
 	}

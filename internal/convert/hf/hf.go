@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/convert"
@@ -75,6 +76,9 @@ func files(m *tensorfs.Model, k *kind, opts convert.Options) *convert.Files {
 
 // files returns the files of a directory, or why it is empty.
 func (k *kind) files(m *tensorfs.Model, opts convert.Options) (*convert.Files, error) {
+	if a := images.Find(m.Architecture); a != nil && (k == mlx || m.Format != "huggingface") {
+		return k.image(m, a)
+	}
 	if m.Format == "safetensors" {
 		return nil, errors.New("a single safetensors file has no config.json, which describes the model; name the model's directory")
 	}

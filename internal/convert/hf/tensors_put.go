@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
+	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
 	"github.com/tensorfs/tensorfs/views"
 )
@@ -154,9 +155,7 @@ func (x *tensorMaker) finish() result {
 		r.List = append(r.List, t.Stored)
 		r.Types[t.DType.String()]++
 	}
-	for _, t := range slices.Sorted(maps.Keys(x.rounded)) {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d tensors are rounded to %s, the first is %s", len(x.rounded[t]), t, tensorfs.Printable(x.rounded[t][0])))
-	}
+	r.Notes = convert.RoundedNotes(x.rounded)
 	return r
 }
 

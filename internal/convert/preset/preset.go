@@ -300,15 +300,8 @@ func (c *choice) typeOf(t Tensor) tensorfs.DType {
 	if perBlock == 1 && c.From == nil {
 		return c.Type
 	}
-	for _, r := range c.Rules {
-		if r.Pattern.MatchString(t.Name) {
-			return fitting(r.Type, t.Shape)
-		}
-	}
-	if c.From != nil {
-		if to, ok := c.From.Types[t.Canonical]; ok && isMade(to) {
-			return fitting(to, t.Shape)
-		}
+	if to, ok := c.asked(t); ok {
+		return fitting(to, t.Shape)
 	}
 	if perBlock == 1 {
 		return c.Type
@@ -317,6 +310,19 @@ func (c *choice) typeOf(t Tensor) tensorfs.DType {
 		return fitting(c.Type, t.Shape)
 	}
 	return fitting(c.byRole(t), t.Shape)
+}
+
+// asked returns the type that a rule or another file has for a tensor.
+func (o Options) asked(t Tensor) (to tensorfs.DType, ok bool) {
+	for _, r := range o.Rules {
+		if r.Pattern.MatchString(t.Name) {
+			return r.Type, true
+		}
+	}
+	if o.From != nil {
+		to, ok = o.From.Types[t.Canonical]
+	}
+	return to, ok && isMade(to)
 }
 
 // smaller are the types for rows that are not a multiple of a type's blocks. F16 is for
