@@ -11,11 +11,14 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/parallel"
+	"github.com/tensorfs/tensorfs/internal/web"
 )
 
 // ObjectName is the name of an object in a bucket, or of the objects below a prefix.
@@ -82,9 +85,19 @@ func (p ObjectName) Below(key string) (rel string, ok bool) {
 
 // Objects is how a protocol finds the objects of a name.
 type Objects[T any] struct {
-	Pin  string                                 // names them for the cache, with their server
-	Find func(ctx context.Context) ([]T, error) // asks the server
-	List func(a Answer[[]T]) (*Listing, error)  // makes a listing of them
+	Pin   string                                 // names them for the cache, with their server
+	Find  func(ctx context.Context) ([]T, error) // asks the server
+	Item  func(x T) (Object, error)              // describes an object for a listing
+	Wrong func(problem string) error             // makes the error of an answer that makes no sense
+}
+
+// Object describes an object for a listing.
+type Object struct {
+	Key     string     // its key in the bucket
+	ID      cache.ID   // its identity and size, without Source
+	Host    string     // of the server
+	Origin  web.Origin // asks for its bytes
+	Refusal web.Origin // replaces Origin, also offline, if the bytes cannot be read; may be nil
 }
 
 // objectList is what a name was, as it is pinned.
@@ -104,7 +117,7 @@ func (f Objects[T]) Open(ctx context.Context, name string, p ObjectName, o Optio
 	if err != nil {
 		return nil, "", err
 	}
-	l, err := f.List(Answer[[]T]{a.Value.Objects, a.Offline, a.Silence, a.Note})
+	l, err := f.Listing(Answer[[]T]{a.Value.Objects, a.Offline, a.Silence, a.Note}, p, o)
 	if err != nil {
 		return nil, "", err
 	}
@@ -113,6 +126,27 @@ func (f Objects[T]) Open(ctx context.Context, name string, p ObjectName, o Optio
 	}
 	file, err := l.Choose()
 	return l, file, err
+}
+
+// Listing makes a listing of what was found.
+func (f Objects[T]) Listing(a Answer[[]T], p ObjectName, o Options) (*Listing, error) {
+	items := make([]Item, len(a.Value))
+	for i, found := range a.Value {
+		x, err := f.Item(found)
+		if err != nil {
+			return nil, err
+		}
+		rel, ok := p.Below(x.Key)
+		if !ok {
+			return nil, f.Wrong(tensorfs.Quote(x.Key) + " is not below it")
+		}
+		x.ID.Source = p.At(x.Key).String()
+		items[i] = Item{Name: rel, ID: x.ID, Host: x.Host, Origin: x.Refusal}
+		if x.Refusal == nil {
+			items[i].Origin = a.Origin(x.Origin)
+		}
+	}
+	return o.Listing(p.At(p.Folder()).String(), items, time.Now(), a.Note)
 }
 
 // MaxKeys bounds the objects below a prefix.

@@ -32,7 +32,7 @@ func FuzzListing(f *testing.F) {
 			}
 			return
 		}
-		l, err := listing(remote.Answer[[]blob]{Value: blobs, Offline: "--offline"}, p, &testStore, Options{Store: store})
+		l, err := testStore.objects(p).Listing(remote.Answer[[]blob]{Value: blobs, Offline: "--offline"}, p.ObjectName, Options{Store: store})
 		if err != nil {
 			return
 		}

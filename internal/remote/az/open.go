@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
@@ -30,11 +28,17 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 		s.keys = newKeys(o)
 	}
 	shown, _, _ := strings.Cut(name, "?")
+	return s.objects(p).Open(ctx, shown, p.ObjectName, o)
+}
+
+// objects returns how the blobs of a name are found.
+func (s *store) objects(p place) remote.Objects[blob] {
 	return remote.Objects[blob]{
-		Pin:  fmt.Sprintf("%s%s/%s at %s", Scheme, p.container, p.Key, a.at.String()),
-		Find: func(ctx context.Context) ([]blob, error) { return s.findBlobs(ctx, p) },
-		List: func(a remote.Answer[[]blob]) (*remote.Listing, error) { return listing(a, p, s, o) },
-	}.Open(ctx, shown, p.ObjectName, o)
+		Pin:   fmt.Sprintf("%s%s/%s at %s", Scheme, p.container, p.Key, s.at.String()),
+		Find:  func(ctx context.Context) ([]blob, error) { return s.findBlobs(ctx, p) },
+		Item:  func(x blob) (remote.Object, error) { return s.item(x, p.at(x.Key)), nil },
+		Wrong: func(problem string) error { return wrong(p.ObjectName, problem) },
+	}
 }
 
 // findBlobs asks the server.
@@ -45,21 +49,12 @@ func (s *store) findBlobs(ctx context.Context, p place) ([]blob, error) {
 	return remote.Shards(ctx, p.ObjectName, func(ctx context.Context, key string) (blob, error) { return s.look(ctx, p.at(key)) })
 }
 
-// listing makes a listing of what was found.
-func listing(a remote.Answer[[]blob], p place, s *store, o Options) (*remote.Listing, error) {
-	name := p.At(p.Folder()).String()
-	items := make([]remote.Item, len(a.Value))
-	for i, x := range a.Value {
-		rel, ok := p.Below(x.Key)
-		if !ok {
-			return nil, wrong(p.ObjectName, tensorfs.Quote(x.Key)+" is not below it")
-		}
-		items[i] = remote.Item{
-			Name:   rel,
-			ID:     cache.ID{Key: fmt.Sprintf("az %q %q %q %q", s.at.String(), p.container, x.Key, x.ETag), Size: x.Size, Digest: x.digest(), Source: name + "/" + rel, ModTime: x.Time},
-			Host:   s.at.Host,
-			Origin: a.Origin(&blobOrigin{s: s, b: x, p: p.at(x.Key)}),
-		}
+// item describes a blob for a listing.
+func (s *store) item(x blob, p place) remote.Object {
+	return remote.Object{
+		Key:    x.Key,
+		ID:     cache.ID{Key: fmt.Sprintf("az %q %q %q %q", s.at.String(), p.container, x.Key, x.ETag), Size: x.Size, Digest: x.digest(), ModTime: x.Time},
+		Host:   s.at.Host,
+		Origin: &blobOrigin{s: s, b: x, p: p},
 	}
-	return o.Listing(name, items, time.Now(), a.Note)
 }

@@ -32,7 +32,7 @@ func FuzzListing(f *testing.F) {
 			return
 		}
 		at := remote.ObjectName{Scheme: Scheme, Bucket: "b", Key: "m/"}
-		l, err := listing(remote.Answer[[]object]{Value: objects, Offline: "--offline"}, at, &bucket{name: "b"}, Options{Store: store})
+		l, err := (&bucket{name: "b"}).objects(at).Listing(remote.Answer[[]object]{Value: objects, Offline: "--offline"}, at, Options{Store: store})
 		if err != nil {
 			return
 		}

@@ -3,9 +3,7 @@ package gs
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
 	"github.com/tensorfs/tensorfs/internal/remote"
 )
@@ -28,11 +26,17 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 	if !emulator {
 		b.keys = newKeys(o)
 	}
+	return b.objects(p).Open(ctx, name, p, o)
+}
+
+// objects returns how the objects of a name are found.
+func (b *bucket) objects(p remote.ObjectName) remote.Objects[object] {
 	return remote.Objects[object]{
-		Pin:  fmt.Sprintf("%s%s/%s at %s", Scheme, p.Bucket, p.Key, at.String()),
-		Find: func(ctx context.Context) ([]object, error) { return b.findObjects(ctx, p) },
-		List: func(a remote.Answer[[]object]) (*remote.Listing, error) { return listing(a, p, b, o) },
-	}.Open(ctx, name, p, o)
+		Pin:   fmt.Sprintf("%s%s/%s at %s", Scheme, p.Bucket, p.Key, b.at.String()),
+		Find:  func(ctx context.Context) ([]object, error) { return b.findObjects(ctx, p) },
+		Item:  func(x object) (remote.Object, error) { return b.item(x, p.At(x.Key)), nil },
+		Wrong: func(problem string) error { return wrong(p, problem) },
+	}
 }
 
 // findObjects asks the server.
@@ -43,25 +47,16 @@ func (b *bucket) findObjects(ctx context.Context, p remote.ObjectName) ([]object
 	return remote.Shards(ctx, p, b.look)
 }
 
-// listing makes a listing of what was found.
-func listing(a remote.Answer[[]object], p remote.ObjectName, b *bucket, o Options) (*remote.Listing, error) {
-	name := p.At(p.Folder()).String()
-	items := make([]remote.Item, len(a.Value))
-	for i, x := range a.Value {
-		rel, ok := p.Below(x.Key)
-		if !ok {
-			return nil, wrong(p, tensorfs.Quote(x.Key)+" is not below it")
-		}
-		at := p.At(x.Key)
-		items[i] = remote.Item{
-			Name:   rel,
-			ID:     cache.ID{Key: fmt.Sprintf("gs %q %q %q %s", b.at.String(), p.Bucket, x.Key, x.Generation), Size: x.Size, Digest: x.digest(), Source: name + "/" + rel, ModTime: x.Time},
-			Host:   b.at.Host,
-			Origin: a.Origin(&objectOrigin{b: b, o: x, p: at}),
-		}
-		if x.Packed {
-			items[i].Origin = packed(at)
-		}
+// item describes an object for a listing.
+func (b *bucket) item(x object, p remote.ObjectName) remote.Object {
+	item := remote.Object{
+		Key:    x.Key,
+		ID:     cache.ID{Key: fmt.Sprintf("gs %q %q %q %s", b.at.String(), p.Bucket, x.Key, x.Generation), Size: x.Size, Digest: x.digest(), ModTime: x.Time},
+		Host:   b.at.Host,
+		Origin: &objectOrigin{b: b, o: x, p: p},
 	}
-	return o.Listing(name, items, time.Now(), a.Note)
+	if x.Packed {
+		item.Refusal = packed(p)
+	}
+	return item
 }

@@ -33,7 +33,7 @@ func FuzzListing(f *testing.F) {
 			t.Errorf("%d objects", len(p.objects))
 		}
 		at := remote.ObjectName{Scheme: Scheme, Bucket: "b", Key: "m/"}
-		l, err := listing(remote.Answer[[]object]{Value: p.objects, Offline: "--offline"}, at, &bucket{name: "b"}, Options{Store: store})
+		l, err := (&bucket{name: "b"}).objects(at).Listing(remote.Answer[[]object]{Value: p.objects, Offline: "--offline"}, at, Options{Store: store})
 		if err != nil {
 			return
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
@@ -27,11 +26,17 @@ func Open(ctx context.Context, name string, o Options) (*remote.Listing, string,
 		return nil, "", err
 	}
 	b := &bucket{client: o.Client, at: at, name: p.Bucket, keys: newKeys(o.Client), region: region}
+	return b.objects(p).Open(ctx, name, p, o)
+}
+
+// objects returns how the objects of a name are found.
+func (b *bucket) objects(p remote.ObjectName) remote.Objects[object] {
 	return remote.Objects[object]{
-		Pin:  fmt.Sprintf("%s%s/%s at %s", Scheme, p.Bucket, p.Key, at),
-		Find: func(ctx context.Context) ([]object, error) { return b.findObjects(ctx, p) },
-		List: func(a remote.Answer[[]object]) (*remote.Listing, error) { return listing(a, p, b, o) },
-	}.Open(ctx, name, p, o)
+		Pin:   fmt.Sprintf("%s%s/%s at %s", Scheme, p.Bucket, p.Key, b.at),
+		Find:  func(ctx context.Context) ([]object, error) { return b.findObjects(ctx, p) },
+		Item:  func(x object) (remote.Object, error) { return b.item(x, p.At(x.Key)) },
+		Wrong: func(problem string) error { return wrong(p, problem) },
+	}
 }
 
 // findObjects asks the server.
@@ -66,25 +71,15 @@ func (b *bucket) head(ctx context.Context, key string) (object, error) {
 	return object{}, b.refused(ctx, Scheme+b.name+"/"+key, key, resp, body)
 }
 
-// listing makes a listing of what was found.
-func listing(a remote.Answer[[]object], p remote.ObjectName, b *bucket, o Options) (*remote.Listing, error) {
-	name := p.At(p.Folder()).String()
-	items := make([]remote.Item, len(a.Value))
-	for i, x := range a.Value {
-		rel, ok := p.Below(x.Key)
-		file := name + "/" + rel
-		switch {
-		case !ok:
-			return nil, wrong(p, tensorfs.Quote(x.Key)+" is not below it")
-		case x.ETag == "":
-			return nil, &tensorfs.FormatError{File: file, Offset: -1, Problem: "the server gives it no ETag, so a change would not be seen", Advice: "use a server that gives one, or fetch the model with another program"}
-		}
-		items[i] = remote.Item{
-			Name:   rel,
-			ID:     cache.ID{Key: fmt.Sprintf("s3 %q %q %q %q %q", b.at, p.Bucket, x.Key, x.ETag, x.Version), Size: x.Size, Source: file, ModTime: x.Time},
-			Host:   b.at.address(b.where(), p.Bucket, "").Host,
-			Origin: a.Origin(&objectOrigin{b: b, o: x, path: file}),
-		}
+// item describes an object for a listing.
+func (b *bucket) item(x object, p remote.ObjectName) (remote.Object, error) {
+	if x.ETag == "" {
+		return remote.Object{}, &tensorfs.FormatError{File: p.String(), Offset: -1, Problem: "the server gives it no ETag, so a change would not be seen", Advice: "use a server that gives one, or fetch the model with another program"}
 	}
-	return o.Listing(name, items, time.Now(), a.Note)
+	return remote.Object{
+		Key:    x.Key,
+		ID:     cache.ID{Key: fmt.Sprintf("s3 %q %q %q %q %q", b.at, p.Bucket, x.Key, x.ETag, x.Version), Size: x.Size, ModTime: x.Time},
+		Host:   b.at.address(b.where(), p.Bucket, "").Host,
+		Origin: &objectOrigin{b: b, o: x, path: p.String()},
+	}, nil
 }

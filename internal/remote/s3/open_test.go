@@ -506,7 +506,8 @@ func TestIdentity(t *testing.T) {
 	} {
 		setEnv(t, "AWS_ENDPOINT_URL", tt.at)
 		at, region, _ := ofSettings(nil)
-		l, err := listing(remote.Answer[[]object]{Value: []object{tt.o}}, remote.ObjectName{Scheme: Scheme, Bucket: tt.bucket, Key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}, Options{Store: &cache.Store{}})
+		p, b := remote.ObjectName{Scheme: Scheme, Bucket: tt.bucket, Key: tt.o.Key}, &bucket{at: at, name: tt.bucket, region: region}
+		l, err := b.objects(p).Listing(remote.Answer[[]object]{Value: []object{tt.o}}, p, Options{Store: &cache.Store{}})
 		if err != nil {
 			t.Fatal(err)
 		}
