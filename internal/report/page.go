@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
+	"strings"
 	"text/template"
 
 	"github.com/tensorfs/tensorfs/views/measure"
@@ -22,8 +24,8 @@ var (
 	pageScript string
 )
 
-// pageData is what the page's script reads. Cells are lists, as short as they can be, because
-// there may be fifty thousand.
+// pageData is what the page's script reads. Cells are lists of values, and Columns names the
+// values, because there may be fifty thousand cells.
 type pageData struct {
 	Title     string    `json:"title"`
 	Path      string    `json:"path"`
@@ -37,7 +39,42 @@ type pageData struct {
 	Order     []int     `json:"order"` // of kinds in the map
 	Types     []string  `json:"types"`
 	Shapes    [][]int64 `json:"shapes"`
-	Cells     [][]any   `json:"cells"`
+	Columns   []string  `json:"columns"`
+	Cells     []cell    `json:"cells"`
+}
+
+// cell is a tensor in the map. Columns are the names of its fields, in lower case.
+type cell struct {
+	Kind, Layer, Type, Shape int
+	Name                     string // "" if it follows from Kind and Layer
+	RMS, Peak, Q4, Q8        *short
+	Status                   string
+	Relative                 *short
+	Part, Rank               short
+	Counted                  int
+	Mark                     string // names an entry of the script's marks; may be ""
+	More                     *pageMore
+}
+
+// columns returns the names of a cell's values.
+func columns() (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[cell]()) {
+		names = append(names, strings.ToLower(f.Name))
+	}
+	return names
+}
+
+// MarshalJSON writes the values as a list, without the last one if it is nil.
+func (c cell) MarshalJSON() ([]byte, error) {
+	var values []any
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		values = append(values, v.Field(i).Interface())
+	}
+	if c.More == nil {
+		values = values[:len(values)-1]
+	}
+	return json.Marshal(values)
 }
 
 // pageMore is what the card shows besides.
@@ -84,7 +121,7 @@ func (x *indexed[T]) indexOf(key string, v T) int {
 
 // data lays the report out for the page.
 func (r *Report) data(title string) pageData {
-	d := pageData{Title: title, Path: r.Model, Other: r.Other != "", OtherPath: r.Other, Facts: r.Facts, Metadata: r.Metadata, Findings: r.Findings, Layers: r.Layers}
+	d := pageData{Title: title, Path: r.Model, Other: r.Other != "", OtherPath: r.Other, Facts: r.Facts, Metadata: r.Metadata, Findings: r.Findings, Layers: r.Layers, Columns: columns()}
 	var kinds, types indexed[string]
 	var shapes indexed[[]int64]
 	for _, k := range r.Kinds {
@@ -93,23 +130,18 @@ func (r *Report) data(title string) pageData {
 	whole := len(r.Cells) <= brief
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		cell := []any{kinds.indexOf(c.Kind, c.Kind), c.Layer, types.indexOf(c.Type, c.Type), shapes.indexOf(fmt.Sprint(c.Shape), c.Shape), 0, nil, nil, nil, nil, 0, 0, 0, 0, 0, 0}
+		x := cell{Kind: kinds.indexOf(c.Kind, c.Kind), Layer: c.Layer, Type: types.indexOf(c.Type, c.Type), Shape: shapes.indexOf(fmt.Sprint(c.Shape), c.Shape)}
 		if usual := c.Kind + ".weight"; c.Layer < 0 && c.Name != usual || c.Layer >= 0 && c.Name != fmt.Sprintf("layers.%d.%s", c.Layer, usual) {
-			cell[4] = c.Name
+			x.Name = c.Name
 		}
 		more := pageMore{Why: c.Why}
 		if f := c.Figures; f != nil {
-			cell[5], cell[6] = short(f.RMS), short(f.Peak)
-			for k, q := range []*float64{f.Q4, f.Q8} {
-				if q != nil {
-					cell[7+k] = short(*q)
-				}
-			}
+			x.RMS, x.Peak, x.Q4, x.Q8 = (*short)(&f.RMS), (*short)(&f.Peak), (*short)(f.Q4), (*short)(f.Q8)
 			switch {
 			case f.NonFinite > 0:
-				cell[14] = 1
+				x.Mark = "nan"
 			case f.Count > 0 && f.Zeros == f.Count:
-				cell[14] = 2
+				x.Mark = "zeros"
 			}
 			if whole {
 				more.Count, more.NonFinite, more.Zeros = f.Count, f.NonFinite, f.Zeros
@@ -117,26 +149,22 @@ func (r *Report) data(title string) pageData {
 				more.Bins, more.Columns, more.Rows = f.Bins, f.Columns, f.Rows
 			}
 		}
-		if x := c.Change; x != nil {
-			if x.NonFinite > 0 && cell[14] != 1 {
-				cell[14] = 4
+		if change := c.Change; change != nil {
+			if change.NonFinite > 0 && x.Mark != "nan" {
+				x.Mark = "other_nan"
 			}
-			cell[9], cell[10], cell[11], cell[12] = x.Status, nil, short(x.Part), short(x.Rank)
-			cell[13] = x.Counted
-			if x.Relative != nil {
-				cell[10] = short(*x.Relative)
-			}
-			if whole && x.Largest > 0 {
-				more.Largest = (*short)(&x.Largest)
+			x.Status, x.Relative, x.Part, x.Rank, x.Counted = change.Status, (*short)(change.Relative), short(change.Part), short(change.Rank), change.Counted
+			if whole && change.Largest > 0 {
+				more.Largest = (*short)(&change.Largest)
 			}
 			if whole {
-				more.Odd = x.NonFinite
+				more.Odd = change.NonFinite
 			}
 		}
 		if whole || c.Why != "" {
-			cell = append(cell, more)
+			x.More = &more
 		}
-		d.Cells = append(d.Cells, cell)
+		d.Cells = append(d.Cells, x)
 	}
 	d.Kinds, d.Types, d.Shapes = kinds.list, types.list, shapes.list
 	return d

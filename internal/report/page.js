@@ -1,8 +1,13 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const [KIND, LAYER, TYPE, SHAPE, NAME, RMS, PEAK, Q4, Q8, STATUS, RELATIVE, PART, RANK, COUNTED, MARK, MORE] = Array(16).keys();
-  const marks = [null, { name: "odd", text: "NaN", words: "NaN or infinite" }, { name: "zeros", text: "∅", words: "zeros" }, { name: "odd", text: "?", words: "differs, by no number" }, { name: "odd", text: "NaN", words: "NaN or infinite in the other model" }];
+  data.cells = data.cells.map((values) => Object.fromEntries(values.map((v, i) => [data.columns[i], v])));
+  const marks = {
+    nan: { name: "odd", text: "NaN", words: "NaN or infinite" },
+    zeros: { name: "zeros", text: "∅", words: "zeros" },
+    differs: { name: "odd", text: "?", words: "differs, by no number" },
+    other_nan: { name: "odd", text: "NaN", words: "NaN or infinite in the other model" },
+  };
   const make = (tag, text, attributes) => {
     const e = document.createElement(tag);
     if (text !== undefined && text !== null) e.textContent = text;
@@ -19,16 +24,16 @@
   };
   const exact = (v) => (v === null || v === undefined ? "–" : String(Number(v.toPrecision(5))));
   const percent = (v) => (v === 0 ? "0 %" : short(100 * v) + " %");
-  const nameOf = (c) => c[NAME] || (c[LAYER] < 0 ? "" : "layers." + c[LAYER] + ".") + data.kinds[c[KIND]] + ".weight";
+  const nameOf = (c) => c.name || (c.layer < 0 ? "" : "layers." + c.layer + ".") + data.kinds[c.kind] + ".weight";
 
   // The tabs: what the map shows.
   const tabs = [
-    { label: "Size", hint: "RMS of the numbers", value: (c) => c[RMS], log: true },
-    { label: "Largest ÷ RMS", hint: "the largest number by the RMS", value: (c) => c[PEAK], log: true },
-    { label: "Error at 4 bits", hint: "what Q4_0 changes, by the RMS", value: (c) => c[Q4], percent: true },
+    { label: "Size", hint: "RMS of the numbers", value: (c) => c.rms, log: true },
+    { label: "Largest ÷ RMS", hint: "the largest number by the RMS", value: (c) => c.peak, log: true },
+    { label: "Error at 4 bits", hint: "what Q4_0 changes, by the RMS", value: (c) => c.q4, percent: true },
   ];
   if (data.other) {
-    tabs.push({ label: "Difference", hint: "RMS of the difference, by the RMS", value: (c) => (c[STATUS] === "equal" ? 0 : c[STATUS] === "changed" ? c[RELATIVE] : null), percent: true, log: true, all: true });
+    tabs.push({ label: "Difference", hint: "RMS of the difference, by the RMS", value: (c) => (c.status === "equal" ? 0 : c.status === "changed" ? c.relative : null), percent: true, log: true, all: true });
   }
   let tab = data.other ? tabs[tabs.length - 1] : tabs[0];
   let together = Boolean(tab.all); // one scale for all kinds
@@ -44,7 +49,7 @@
     const v = tab.value(c);
     return v === null || v === undefined || !isFinite(v) ? null : v;
   };
-  const isMatrix = (c) => data.shapes[c[SHAPE]].length > 1;
+  const isMatrix = (c) => data.shapes[c.shape].length > 1;
   const scaleOf = (list) => {
     const values = list.map(measure).filter((v) => v !== null && (!tab.log || v > 0));
     if (!values.length) return () => 0;
@@ -73,11 +78,11 @@
   const build = () => {
     const inLayers = [];
     for (const c of data.cells) {
-      if (c[LAYER] < 0) { outside.append(button(c)); continue; }
+      if (c.layer < 0) { outside.append(button(c)); continue; }
       inLayers.push(c);
-      if (!rows.has(c[KIND])) rows.set(c[KIND], []);
-      rows.get(c[KIND]).push(c);
-      place.set(c[KIND] + ":" + c[LAYER], c);
+      if (!rows.has(c.kind)) rows.set(c.kind, []);
+      rows.get(c.kind).push(c);
+      place.set(c.kind + ":" + c.layer, c);
     }
     if (data.layers > 48) map.classList.add("small");
     else if (data.layers > 16) map.style.setProperty("--cell", "2.35rem");
@@ -103,25 +108,25 @@
     const scales = new Map([...rows].map(([kind, list]) => [kind, scaleOf(list)]));
     const marked = new Set();
     for (const [c, e] of cells) {
-      const v = measure(c), mark = c[MARK] === 4 && !tab.all ? null : marks[c[MARK]] || (tab.all && v === null && c[STATUS] ? marks[3] : null);
+      const v = measure(c), mark = c.mark === "other_nan" && !tab.all ? null : marks[c.mark] || (tab.all && v === null && c.status ? marks.differs : null);
       e.classList.remove("odd", "zeros");
       if (mark && !(tab.all && v === 0)) {
         marked.add(mark);
         e.classList.add(mark.name);
         e.style.background = e.style.color = "";
-        e.textContent = c[LAYER] < 0 ? data.kinds[c[KIND]] + "  " + mark.text : mark.text;
+        e.textContent = c.layer < 0 ? data.kinds[c.kind] + "  " + mark.text : mark.text;
         e.title = nameOf(c) + ": " + mark.words;
         continue;
       }
       const shown = v === null ? "–" : tab.percent ? short(100 * v) : short(v);
-      e.textContent = c[LAYER] < 0 ? data.kinds[c[KIND]] + "  " + shown : shown;
+      e.textContent = c.layer < 0 ? data.kinds[c.kind] + "  " + shown : shown;
       e.title = nameOf(c) + ": " + tab.label + " " + (tab.percent && v !== null ? percent(v) : shown);
       if (v === null || (tab.all && v === 0)) {
         e.style.background = e.style.color = "";
-        if (v === 0) e.textContent = c[LAYER] < 0 ? data.kinds[c[KIND]] + "  equal" : "=";
+        if (v === 0) e.textContent = c.layer < 0 ? data.kinds[c.kind] + "  equal" : "=";
         continue;
       }
-      const scale = together || c[LAYER] < 0 ? all : scales.get(c[KIND]);
+      const scale = together || c.layer < 0 ? all : scales.get(c.kind);
       const [r, g, b] = color(scale(v));
       e.style.background = `rgb(${r},${g},${b})`;
       e.style.color = 0.3 * r + 0.6 * g + 0.1 * b > 130 ? "#101010" : "#ffffff";
@@ -129,7 +134,7 @@
     const ramp = by("ramp");
     ramp.style.background = "linear-gradient(to right," + stops.map((s) => `rgb(${s})`).join(",") + ")";
     by("marks").replaceChildren();
-    for (const mark of marks) {
+    for (const mark of Object.values(marks)) {
       if (marked.has(mark)) by("marks").append(make("span", mark.text, { class: "swatch " + mark.name, "aria-hidden": "true" }), make("span", mark.words));
     }
     by("scale").textContent = tab.hint + (tab.percent ? ", in %" : "") + (together ? "; one scale for all" : "; a scale for each kind");
@@ -174,24 +179,24 @@
   const quoted = (s) => (/^[\w@%+=:,./-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'");
   const words = { equal: "equal", changed: "changed", shape: "another shape", only_this: "only in the first model", only_other: "only in the second model" };
   const describe = (c) => {
-    const card = by("card"), m = c[MORE] || {}, name = nameOf(c);
+    const card = by("card"), m = c.more || {}, name = nameOf(c);
     card.replaceChildren(make("h2", name));
-    card.append(facts([["stored as", data.types[c[TYPE]]], ["shape", data.shapes[c[SHAPE]].join(" × ") || "a single number"]]));
+    card.append(facts([["stored as", data.types[c.type]], ["shape", data.shapes[c.shape].join(" × ") || "a single number"]]));
     if (m.why) card.append(make("p", m.why));
     if (m.bins) card.append(histogram(m.bins));
-    if (c[RMS] !== null) {
+    if (c.rms !== null) {
       card.append(facts([
-        ["RMS", exact(c[RMS])], ["least", m.min === undefined ? null : exact(m.min)], ["greatest", m.max === undefined ? null : exact(m.max)],
-        ["mean", m.mean === undefined ? null : exact(m.mean)], ["largest ÷ RMS", exact(c[PEAK])], ["kurtosis (normal: 3)", m.kurtosis === undefined ? null : exact(m.kurtosis)],
+        ["RMS", exact(c.rms)], ["least", m.min === undefined ? null : exact(m.min)], ["greatest", m.max === undefined ? null : exact(m.max)],
+        ["mean", m.mean === undefined ? null : exact(m.mean)], ["largest ÷ RMS", exact(c.peak)], ["kurtosis (normal: 3)", m.kurtosis === undefined ? null : exact(m.kurtosis)],
         ["zeros", m.zeros ? m.zeros.toLocaleString("en") + " of " + m.count.toLocaleString("en") : null], ["NaN or infinite", m.non_finite ? m.non_finite.toLocaleString("en") : null],
-        ["Q4_0 changes", c[Q4] === null ? null : percent(c[Q4])], ["Q8_0 changes", c[Q8] === null ? null : percent(c[Q8])],
+        ["Q4_0 changes", c.q4 === null ? null : percent(c.q4)], ["Q8_0 changes", c.q8 === null ? null : percent(c.q8)],
       ]));
     }
-    if (c[STATUS]) {
+    if (c.status) {
       card.append(make("h3", "Against the other model"));
       card.append(facts([
-        ["", words[c[STATUS]]], ["difference ÷ size", c[STATUS] === "changed" && c[RELATIVE] !== null ? percent(c[RELATIVE]) : null], ["numbers that changed", c[STATUS] === "changed" ? percent(c[PART]) : null],
-        ["rank of the difference", c[RANK] ? (c[RANK] >= 24 ? "24 or more" : c[COUNTED] ? c[COUNTED] + " (effective " + c[RANK].toFixed(1) + ")" : "effective " + c[RANK].toFixed(1)) : null], ["largest difference", m.largest ? exact(m.largest) : null],
+        ["", words[c.status]], ["difference ÷ size", c.status === "changed" && c.relative !== null ? percent(c.relative) : null], ["numbers that changed", c.status === "changed" ? percent(c.part) : null],
+        ["rank of the difference", c.rank ? (c.rank >= 24 ? "24 or more" : c.counted ? c.counted + " (effective " + c.rank.toFixed(1) + ")" : "effective " + c.rank.toFixed(1)) : null], ["largest difference", m.largest ? exact(m.largest) : null],
         ["NaN or infinite in one", m.odd ? m.odd.toLocaleString("en") : null],
       ]));
     }
@@ -210,8 +215,8 @@
     describe(c);
   };
   const step = (dx, dy) => {
-    if (!current || current[LAYER] < 0) return;
-    let k = data.order.indexOf(current[KIND]), l = current[LAYER];
+    if (!current || current.layer < 0) return;
+    let k = data.order.indexOf(current.kind), l = current.layer;
     for (;;) {
       k += dy; l += dx;
       if (k < 0 || k >= data.order.length || l < 0 || l >= data.layers) return;
