@@ -10,23 +10,23 @@ import (
 
 // ofGGUF reads an adapter of llama.cpp's converter.
 func ofGGUF(m *tensorfs.Model) (*Adapter, error) {
-	if kind := m.Meta("adapter.type"); kind != "lora" {
-		return nil, tensorfs.Unsupported(m.Path, "adapter.type is not lora", "name another adapter")
+	if kind := m.Meta(GGUFType); kind != "lora" {
+		return nil, tensorfs.Unsupported(m.Path, GGUFType+" is not lora", "name another adapter")
 	}
 	a := &Adapter{Path: m.Path, Layout: "gguf", Architecture: m.Architecture}
 	a.Kind = "lora"
 	alpha := 0.0
-	switch v := m.Meta("adapter.lora.alpha").(type) {
+	switch v := m.Meta(GGUFAlpha).(type) {
 	case nil:
 	case float32:
 		alpha = float64(v)
 	case float64:
 		alpha = v
 	default:
-		return nil, tensorfs.Unsupported(m.Path, "adapter.lora.alpha is no number", "convert the adapter again")
+		return nil, tensorfs.Unsupported(m.Path, GGUFAlpha+" is no number", "convert the adapter again")
 	}
 	if math.IsNaN(alpha) || math.IsInf(alpha, 0) {
-		return nil, tensorfs.Unsupported(m.Path, "adapter.lora.alpha is not finite", "convert the adapter again")
+		return nil, tensorfs.Unsupported(m.Path, GGUFAlpha+" is not finite", "convert the adapter again")
 	}
 	a.Alpha = alpha
 	if s, ok := m.Meta("general.base_model.0.name").(string); ok {
@@ -44,10 +44,10 @@ func ofGGUF(m *tensorfs.Model) (*Adapter, error) {
 	}
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
-		switch name, end := cutSuffixes(t.Source, ".lora_a", ".lora_b"); {
-		case end == ".lora_a":
+		switch name, end := cutSuffixes(t.Source, GGUFPartA, GGUFPartB); {
+		case end == GGUFPartA:
 			module(name).A = t
-		case end == ".lora_b":
+		case end == GGUFPartB:
 			module(name).B = t
 		case strings.HasSuffix(name, "_norm.weight"):
 			module(name).Weight = t

@@ -86,18 +86,18 @@ func readConfig(m *tensorfs.Model) (*config, error) {
 
 // check validates the settings for all modules.
 func (c *config) check() (err error) {
-	if kind := c.Raw("peft_type"); kind.Kind() != 0 && kind.Text() != "LORA" {
-		return c.refuse("peft_type", tensorfs.Quote(kind.Text())+" is not LORA")
+	if kind := c.Raw(KeyType); kind.Kind() != 0 && kind.Text() != TypeLoRA {
+		return c.refuse(KeyType, tensorfs.Quote(kind.Text())+" is not "+TypeLoRA)
 	}
 	for _, b := range beyond {
 		if isSet(c.Raw(b.key)) {
 			return c.refuse(b.key, b.why)
 		}
 	}
-	how := strings.ToLower(c.Raw("init_lora_weights").Text())
+	how := strings.ToLower(c.Raw(KeyInit).Text())
 	for _, x := range changesBase {
 		if how == x || strings.HasPrefix(how, x+"_") {
-			return c.refuse("init_lora_weights", tensorfs.Quote(how)+" changed the base while the adapter was trained, so the adapter fits only the changed base")
+			return c.refuse(KeyInit, tensorfs.Quote(how)+" changed the base while the adapter was trained, so the adapter fits only the changed base")
 		}
 	}
 	number := func(key string, least, most float64) (float64, error) {
@@ -107,24 +107,24 @@ func (c *config) check() (err error) {
 		}
 		return n, nil
 	}
-	r, err := number("r", 1, maxRank)
+	r, err := number(KeyRank, 1, maxRank)
 	if err != nil {
 		return err
 	}
 	c.usualR = int(r)
 	if float64(c.usualR) != r {
-		return c.refuse("r", "a rank is a whole number")
+		return c.refuse(KeyRank, "a rank is a whole number")
 	}
-	if c.usualA, err = number("lora_alpha", -math.MaxFloat32, math.MaxFloat32); err != nil {
+	if c.usualA, err = number(KeyAlpha, -math.MaxFloat32, math.MaxFloat32); err != nil {
 		return err
 	}
-	c.rsLoRA = c.Raw("use_rslora").Kind() == 't'
-	c.dora = c.Raw("use_dora").Kind() == 't'
-	c.biases = isSet(c.Raw("bias")) && c.Raw("bias").Text() != "none"
-	c.inOut = c.Raw("fan_in_fan_out").Kind() == 't'
+	c.rsLoRA = c.Raw(KeyRSLoRA).Kind() == 't'
+	c.dora = c.Raw(KeyDoRA).Kind() == 't'
+	c.biases = isSet(c.Raw(KeyBias)) && c.Raw(KeyBias).Text() != BiasNone
+	c.inOut = c.Raw(KeyFanInFanOut).Kind() == 't'
 	c.steps = freeSteps
-	if err = c.readPatterns("rank_pattern", &c.rank); err == nil {
-		err = c.readPatterns("alpha_pattern", &c.alpha)
+	if err = c.readPatterns(KeyRanks, &c.rank); err == nil {
+		err = c.readPatterns(KeyAlphas, &c.alpha)
 	}
 	if err == nil {
 		err = c.readParameters()
@@ -184,7 +184,7 @@ func (c *config) readPatterns(key string, to *patterns) error {
 		if !ok {
 			return c.refuse(key, fmt.Sprintf("%s is not a number", tensorfs.Quote(value.String())))
 		}
-		if key == "rank_pattern" && (n < 1 || n > maxRank || n != math.Trunc(n)) {
+		if key == KeyRanks && (n < 1 || n > maxRank || n != math.Trunc(n)) {
 			return c.refuse(key, fmt.Sprintf("%v is not a rank", n))
 		}
 		if problem := to.add(name, n); problem != "" {
@@ -343,11 +343,11 @@ func (c *config) complete(x *Module) error {
 		names = append(names, x.Name+"."+p)
 	}
 	c.steps += stepsOfByte * len(x.Name)
-	rank, err := c.valueOf("rank_pattern", &c.rank, float64(c.usualR), names)
+	rank, err := c.valueOf(KeyRanks, &c.rank, float64(c.usualR), names)
 	if err != nil {
 		return err
 	}
-	alpha, err := c.valueOf("alpha_pattern", &c.alpha, c.usualA, names)
+	alpha, err := c.valueOf(KeyAlphas, &c.alpha, c.usualA, names)
 	if err != nil {
 		return err
 	}
@@ -388,17 +388,17 @@ func (c *config) complete(x *Module) error {
 
 // about returns the file's description of the adapter.
 func (c *config) about() About {
-	a := About{Rank: c.usualR, Alpha: c.usualA, Base: c.Raw("base_model_name_or_path").Text(), Kind: "lora"}
+	a := About{Rank: c.usualR, Alpha: c.usualA, Base: c.Raw(KeyBase).Text(), Kind: "lora"}
 	switch {
 	case c.dora:
 		a.Kind = "dora"
 	case c.rsLoRA:
 		a.Kind = "rslora"
 	}
-	if t := c.Raw("target_modules"); t.Kind() == '"' {
+	if t := c.Raw(KeyTargets); t.Kind() == '"' {
 		a.Targets = []string{t.Text()}
 	}
-	for _, key := range []string{"target_modules", "target_parameters", "modules_to_save"} {
+	for _, key := range []string{KeyTargets, "target_parameters", "modules_to_save"} {
 		if c.Raw(key).Kind() != '[' {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // prefixes begin PEFT's names, as often as a model was wrapped.
-var prefixes = []string{"base_model.model.", "module."}
+var prefixes = []string{Prefix, "module."}
 
 // wrappers are modules that torch and trainers put around others, anywhere in a name.
 var wrappers = []string{"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
@@ -39,13 +39,13 @@ type part struct {
 }
 
 var parts = []part{
-	{".lora_A", func(x *Module) **tensorfs.Tensor { return &x.A }, ".weight"},
-	{".lora_B", func(x *Module) **tensorfs.Tensor { return &x.B }, ".weight"},
-	{".lora_B", func(x *Module) **tensorfs.Tensor { return &x.Bias }, ".bias"},
-	{".lora_embedding_A", func(x *Module) **tensorfs.Tensor { x.Embedding = true; return &x.A }, ""},
-	{".lora_embedding_B", func(x *Module) **tensorfs.Tensor { x.Embedding = true; return &x.B }, ""},
-	{".lora_magnitude_vector", func(x *Module) **tensorfs.Tensor { return &x.Magnitude }, ""},
-	{".lora_magnitude_vector", func(x *Module) **tensorfs.Tensor { return &x.Magnitude }, ".weight"},
+	{PartA, func(x *Module) **tensorfs.Tensor { return &x.A }, ".weight"},
+	{PartB, func(x *Module) **tensorfs.Tensor { return &x.B }, ".weight"},
+	{PartB, func(x *Module) **tensorfs.Tensor { return &x.Bias }, ".bias"},
+	{PartEmbeddingA, func(x *Module) **tensorfs.Tensor { x.Embedding = true; return &x.A }, ""},
+	{PartEmbeddingB, func(x *Module) **tensorfs.Tensor { x.Embedding = true; return &x.B }, ""},
+	{PartMagnitude, func(x *Module) **tensorfs.Tensor { return &x.Magnitude }, ""},
+	{PartMagnitude, func(x *Module) **tensorfs.Tensor { return &x.Magnitude }, ".weight"},
 	{".token_adapter.trainable_tokens_delta", func(x *Module) **tensorfs.Tensor { return &x.Tokens }, ""},
 	{".modules_to_save", func(x *Module) **tensorfs.Tensor { return &x.Saved }, ".weight"},
 	{".modules_to_save", func(x *Module) **tensorfs.Tensor { return &x.WholeBias }, ".bias"},
