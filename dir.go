@@ -86,6 +86,40 @@ func Lookup(d Dir, name string) (int, bool) {
 	return i, i < d.Len() && at(i) == name
 }
 
+// Dated are Entries with the time of their last change.
+type Dated struct {
+	Entries
+	Modified time.Time
+}
+
+// ModTime returns the time of the last change.
+func (d Dated) ModTime() time.Time { return d.Modified }
+
+// WithEntry returns a directory of [Dated] ones with an entry at a path in it. d may be nil. The
+// directories that change get a time, unless theirs is later.
+func WithEntry(d Dir, at string, e Entry, modified time.Time) Dir {
+	old, _ := d.(Dated)
+	name, rest, nested := strings.Cut(at, "/")
+	i, found := Lookup(old.Entries, name)
+	if nested {
+		var below Dir
+		if found {
+			below = old.Entries[i].Dir
+		}
+		e = Entry{Dir: WithEntry(below, rest, e, modified)}
+	}
+	e.Name = name
+	if old.Modified.After(modified) {
+		modified = old.Modified
+	}
+	if found {
+		list := slices.Clone(old.Entries)
+		list[i] = e
+		return Dated{list, modified}
+	}
+	return Dated{slices.Insert(slices.Clone(old.Entries), i, e), modified}
+}
+
 // Find returns the entry at a path with slashes, below d.
 func Find(d Dir, path string) (Entry, error) {
 	e := Entry{Dir: d}

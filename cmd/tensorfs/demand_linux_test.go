@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs/fs"
+	"github.com/tensorfs/tensorfs/internal/libdir"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/internal/testing/testlimit"
@@ -43,7 +44,7 @@ type demanded struct {
 // aboutDemand returns tensorfs.json.
 func aboutDemand(t *testing.T, dir string) (about map[string]demanded) {
 	t.Helper()
-	text, err := os.ReadFile(dir + "/" + aboutName)
+	text, err := os.ReadFile(dir + "/" + libdir.AboutName)
 	must(t, err)
 	must(t, json.Unmarshal(text, &about))
 	for at, m := range about {
@@ -126,7 +127,7 @@ func TestOnDemand(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if !slices.Equal(names, []string{"Qwen", "README", "acme", aboutName}) {
+	if !slices.Equal(names, []string{"Qwen", "README", "acme", libdir.AboutName}) {
 		t.Errorf("%q", names)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // files are the files of a directory of whole models.
 func (s *toStore) files(kind string) ([]export.File, error) {
-	files, err := wholeFiles(s.tree, kind)
+	files, err := s.tree.WholeModel(kind)
 	if err != nil {
 		return nil, err
 	}
@@ -68,18 +68,13 @@ func (s *toStore) gguf() ([]export.File, error) {
 		}
 		s.options.Export.Facts = append(s.options.Export.Facts, export.Fact{What: "vision tower", Is: state})
 	}
-	return append(files, export.File{Path: towerFile, Data: d}), nil
+	return append(files, export.File{Path: convert.TowerFile, Data: d}), nil
 }
-
-const (
-	languageFile = "model.gguf"
-	towerFile    = "mmproj.gguf"
-)
 
 // languageFirst orders the files of gguf/.
 func languageFirst(a, b export.File) int {
 	rank := func(f export.File) int {
-		if f.Path == languageFile {
+		if f.Path == convert.LanguageFile {
 			return 0
 		}
 		return 1
@@ -98,7 +93,7 @@ func (s *toStore) ollama(ctx context.Context) (*stores.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	parent := stores.Parent{Kinds: map[string]string{towerFile: "projector"}}
+	parent := stores.Parent{Kinds: map[string]string{convert.TowerFile: "projector"}}
 	if m := s.tree.Model; m.Format == "ollama" {
 		parent.Name = strings.TrimPrefix(m.Name, ollama.Prefix)
 		if parent.Layers, parent.Config, err = ollama.KeptLayers(m, parent.Name); err != nil {
@@ -143,7 +138,7 @@ func (s *toStore) lmstudio(ctx context.Context) (*stores.Report, error) {
 	}
 	for i := range files {
 		switch f := &files[i]; f.Path {
-		case languageFile:
+		case convert.LanguageFile:
 			f.Path = base + ".gguf"
 		default:
 			f.Path = strings.TrimSuffix(f.Path, ".gguf") + "-" + base + ".gguf"

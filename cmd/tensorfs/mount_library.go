@@ -3,12 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -18,6 +16,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/describe"
+	"github.com/tensorfs/tensorfs/internal/libdir"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -96,8 +95,7 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 	if err := o.checkLibrary(l, mountpoint); err != nil {
 		return nil, err
 	}
-	s := &shelves{library: l, flags: &o.modelFlags, text: "library"}
-	return o.libraryContent(l, name, s.root), nil
+	return o.libraryContent(l, name, o.trees(l, "library").Root), nil
 }
 
 // libraryContent returns what a server serves of a library, laid out by root.
@@ -146,73 +144,8 @@ func inside(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// shelves lays a library out as directories.
-type shelves struct {
-	library *library.Library
-	flags   *modelFlags
-	text    string // the name of README's text
-
-	mu   sync.Mutex
-	list *library.List // that dir shows
-	dir  tensorfs.Dir
-}
-
-// shelf is a directory of a library.
-type shelf struct {
-	tensorfs.Entries
-	modified time.Time
-}
-
-// ModTime returns when the library changed.
-func (s shelf) ModTime() time.Time { return s.modified }
-
-// root returns the top directory as it is now.
-func (s *shelves) root() tensorfs.Dir {
-	_, dir := s.now()
-	return dir
-}
-
-// now returns the models of the library, and the directory that shows them.
-func (s *shelves) now() (*library.List, tensorfs.Dir) {
-	list := s.library.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if list != s.list {
-		s.list, s.dir = list, s.layOut(list)
-	}
-	return s.list, s.dir
-}
-
-// layOut makes the directories of a list.
-func (s *shelves) layOut(list *library.List) tensorfs.Dir {
-	readme := tensorfs.Entry{Name: "README", Data: tensorfs.Bytes(s.readme())}
-	var models []tensorfs.Entry
-	for _, m := range list.Models {
-		models = append(models, tensorfs.Entry{Name: m.Name, Lazy: s.lazy(m)})
-	}
-	isTaken := func(e tensorfs.Entry) bool { name, _, _ := strings.Cut(e.Name, "/"); return name == readme.Name }
-	if !slices.ContainsFunc(models, isTaken) {
-		models = append(models, readme)
-	}
-	return tensorfs.Nest(models, func(e tensorfs.Entries) tensorfs.Dir { return shelf{e, list.Modified} })
-}
-
-// lazy returns a model as a tree that is opened when it is needed.
-func (s *shelves) lazy(m *library.Model) *tensorfs.Lazy {
-	return &tensorfs.Lazy{
-		Identity: m.Identity,
-		Open: func() (tensorfs.Dir, io.Closer, error) {
-			t, err := s.flags.openListed(m)
-			if err != nil {
-				return nil, nil, err
-			}
-			return t.Root, t.Model, nil
-		},
-	}
-}
-
-// readme is the text of README at the top of a library.
-func (s *shelves) readme() string {
-	name := tensorfs.Printable(s.library.Name)
-	return strings.ReplaceAll(system(runtime.GOOS).text(s.text), "{name}", name)
+// trees lays a library out with a tree for each model. text is the name of README's text.
+func (o *mountOptions) trees(l *library.Library, text string) *libdir.Trees {
+	readme := strings.ReplaceAll(system(runtime.GOOS).text(text), "{name}", tensorfs.Printable(l.Name))
+	return &libdir.Trees{Library: l, Open: o.openListed, Readme: readme}
 }

@@ -59,7 +59,7 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 		return nil, err
 	}
 	f := &Files{
-		List: []File{{ggufName, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
+		List: []File{{LanguageFile, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
 		Notes: slices.Concat(notes.Notes, about.Notes(), vocabulary.Notes, llamaNotes(meta, list)), Mix: notes.Mix, weights: weightsOf(list),
 	}
 	for _, note := range []string{settings.Beyond(m), settings.Prompts(m), about.LostEnds(vocabulary.Tokens, meta)} {
@@ -120,7 +120,7 @@ func (f *Files) addProjector(m *tensorfs.Model, cfg settings.Fields, opts Option
 
 // addMmproj adds the file of a tower, whose tensors have these types.
 func (f *Files) addMmproj(d tensorfs.Data, types map[string]int, exact bool) {
-	f.List = append(f.List, File{mmprojName, d})
+	f.List = append(f.List, File{TowerFile, d})
 	for t, n := range types {
 		f.Types[t] += n
 		f.Tensors += n

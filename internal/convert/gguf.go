@@ -17,8 +17,8 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// ggufName is the one file below gguf/.
-const ggufName = "model.gguf"
+// LanguageFile is the one file below gguf/.
+const LanguageFile = "model.gguf"
 
 // GGUF returns the model as the file that llama.cpp loads. It reads configs, the
 // tokenizer, and the scales of quantised tensors, so it takes time; the result is
@@ -122,7 +122,7 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 	}
 	if err := llamaReads(d); !opts.Rewrites() && len(adapted) == 0 && !keepsSplit(m) && (err == nil || errors.Is(err, tensorfs.ErrChanged)) {
 		f := newFiles()
-		f.List = []File{{ggufName, far(m, files[0], d)}}
+		f.List = []File{{LanguageFile, far(m, files[0], d)}}
 		f.leaveBeside(m, files[0])
 		var list []gguf.Stored
 		for i := range m.Tensors {
@@ -248,7 +248,7 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 		return nil, err
 	}
 	f.Notes = append(f.Notes, llamaNotes(kept, composed)...)
-	f.List = []File{{ggufName, d}}
+	f.List = []File{{LanguageFile, d}}
 	return f, nil
 }
 

@@ -84,7 +84,7 @@ func imageFile(m *tensorfs.Model, a *images.Architecture, opts Options) (*Files,
 	if err != nil {
 		return nil, err
 	}
-	f.List, f.weights = []File{{ggufName, d}}, weightsOf(composed)
+	f.List, f.weights = []File{{LanguageFile, d}}, weightsOf(composed)
 	return f, nil
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
 )
 
-// mmprojName is the file below gguf/ that has the vision tower. llama.cpp knows it by
+// TowerFile is the file below gguf/ that has the vision tower. llama.cpp knows it by
 // these letters in its name.
-const mmprojName = "mmproj.gguf"
+const TowerFile = "mmproj.gguf"
 
 // projector returns the file of a model's vision tower, which llama.cpp loads beside the
 // language model's, with notes about its tensors. tokens are the vocabulary. The error

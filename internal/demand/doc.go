@@ -5,5 +5,7 @@
 // of their own. [Lookups] bounds the requests: a few at a time, one for each name, and none
 // for a name that the server refused a moment ago.
 //
-// The package neither opens models nor serves files: its caller tells it how to open one.
+// [Models] keeps a model that a look-up opened, and opens it again when it is needed.
+//
+// The package serves no files, and its caller tells it how to open a model.
 package demand

@@ -61,6 +61,18 @@ func (t *Tree) WholeFiles(name string) *convert.Files {
 	return nil
 }
 
+// WholeModel returns [Tree.WholeFiles], or an error that explains why the directory has no files.
+func (t *Tree) WholeModel(name string) (*convert.Files, error) {
+	switch f := t.WholeFiles(name); {
+	case f == nil:
+		return nil, errors.New("there is no " + name + "/")
+	case f.Reason != "":
+		return nil, errors.New(name + "/ has no files: " + tensorfs.OneLine(f.Reason))
+	default:
+		return f, nil
+	}
+}
+
 // description is the file that lists the content of a directory of whole-model files, or
 // why it is empty.
 const description = "tensorfs.json"
