@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -150,7 +149,7 @@ func (p *pruneOptions) run(stdout io.Writer, sized bool, patterns []string) erro
 		return err
 	}
 	defer s.Close()
-	swept, models, err := prune(s, options)
+	swept, models, err := s.PruneAll(options)
 	if err != nil {
 		return fmt.Errorf("%s: %w", tensorfs.Printable(s.Dir()), err)
 	}
@@ -163,44 +162,6 @@ func (p *pruneOptions) run(stdout io.Writer, sized bool, patterns []string) erro
 	}
 	_, err = fmt.Fprintf(stdout, "%s removed, %s%s\n", filesAndModels(swept.Entries, models.Entries), cli.Size(swept.Bytes+models.Bytes), left)
 	return err
-}
-
-// prune prunes remote files and converted models.
-func prune(s *cache.Store, o cache.PruneOptions) (swept, models cache.Swept, err error) {
-	c, err := s.Converted()
-	if err != nil {
-		return swept, models, err
-	}
-	ofModels := o
-	if o.Size > 0 && o.Match == nil {
-		if o.Size, ofModels.Size, err = shares(s, c, o.Size); err != nil {
-			return swept, models, err
-		}
-	}
-	if swept, err = s.Prune(o); err != nil {
-		return swept, models, err
-	}
-	models, err = c.Prune(ofModels)
-	return swept, models, err
-}
-
-// shares returns how much of a size remote files and converted models get when together
-// they keep the most recently used.
-func shares(s *cache.Store, c *cache.Converted, limit int64) (ofFiles, ofModels int64, err error) {
-	list, err := s.List()
-	if err != nil {
-		return 0, 0, err
-	}
-	list = append(list, c.List()...)
-	slices.SortStableFunc(list, func(a, b cache.Info) int { return b.LastUse.Compare(a.LastUse) })
-	total := int64(0)
-	for _, f := range list {
-		if f.Converted && total+f.Disk <= limit {
-			ofModels += f.Disk
-		}
-		total += f.Disk
-	}
-	return limit - ofModels, ofModels, nil
 }
 
 // matchSource reports whether a source matches a glob or is below one that does.

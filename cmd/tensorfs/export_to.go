@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -45,8 +44,8 @@ var toStores = []struct {
 	write       func(*toStore, context.Context) (*stores.Report, error)
 }{
 	{"to-ollama", "NAME[:TAG]", nil, func(to *exportTo) *string { return &to.ollama }, (*toStore).nameOllama, (*toStore).ollama},
-	{lmStudioFlag, "PUBLISHER/NAME", publisherOf, func(to *exportTo) *string { return &to.lmstudio }, (*toStore).nameLMStudio, (*toStore).lmstudio},
-	{"to-hf-cache", "ORG/NAME", repositoryOf, func(to *exportTo) *string { return &to.hfCache }, (*toStore).nameHFCache, (*toStore).hfCache},
+	{lmStudioFlag, "PUBLISHER/NAME", stores.LMStudioName, func(to *exportTo) *string { return &to.lmstudio }, (*toStore).nameLMStudio, (*toStore).lmstudio},
+	{"to-hf-cache", "ORG/NAME", stores.RepositoryOf, func(to *exportTo) *string { return &to.hfCache }, (*toStore).nameHFCache, (*toStore).hfCache},
 }
 
 // arguments checks how many arguments there are: a model for a store, or what is exported to a directory.
@@ -298,7 +297,7 @@ func (s *toStore) nameLMStudio() (err error) {
 	if !stores.IsRepository(s.name) {
 		return cli.UsageError{Err: fmt.Errorf("--to-lmstudio %s: want PUBLISHER/NAME, as LM Studio names models", tensorfs.Quote(s.name))}
 	}
-	if len(s.o.LoRA) > 0 && s.name == repositoryOf(s.model) {
+	if len(s.o.LoRA) > 0 && s.name == stores.RepositoryOf(s.model) {
 		return errAnother
 	}
 	types := s.o.GGUFType + s.o.TypesFrom
@@ -332,43 +331,6 @@ func (s *toStore) nameHFCache() (err error) {
 // isOwnName reports whether the model is to be in the Hugging Face cache under its name on the Hub: a repository that
 // comes as it is.
 func (s *toStore) isOwnName() bool {
-	own := repositoryOf(s.model)
+	own := stores.RepositoryOf(s.model)
 	return own != "" && s.name == hub.Prefix+own
-}
-
-// repositoryOf is ORG/NAME of a model of the Hub, "" for others.
-func repositoryOf(model string) string {
-	if text, ok := strings.CutPrefix(model, hub.Prefix); ok {
-		if n, err := hub.ParseName(text); err == nil && stores.IsRepository(n.Repository) {
-			return n.Repository
-		}
-	}
-	return ""
-}
-
-// publisherOf derives a publisher in LM Studio from the place of a model without one.
-func publisherOf(model string) string {
-	if own := repositoryOf(model); own != "" {
-		return own
-	}
-	if text, ok := strings.CutPrefix(model, ollama.Prefix); ok {
-		if n, err := ollama.ParseName(text); err == nil {
-			publisher, name := n.Namespace, n.Model
-			if !strings.Contains(n.String(), "/") {
-				publisher = "ollama"
-			}
-			if n.Tag != "latest" {
-				name += "-" + n.Tag
-			}
-			return publisher + "/" + name
-		}
-	}
-	if abs, err := filepath.Abs(model); err == nil {
-		model = abs
-	}
-	base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(model), ".gguf"), ".safetensors")
-	if !tensorfs.ValidName(base) || base[0] == '.' || base == "/" {
-		base = "model"
-	}
-	return "local/" + base
 }

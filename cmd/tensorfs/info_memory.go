@@ -245,20 +245,7 @@ func (f *memoryFlags) ofSizes(made tensorfs.Data, sizes []convert.Sized) ([]size
 				return nil, err
 			}
 		}
-		of := *h
-		of.Tensors = slices.Clone(h.Tensors)
-		offset := int64(0)
-		for j := range of.Tensors {
-			x := &of.Tensors[j]
-			if to, ok := s.Types[x.Name]; ok {
-				if x.DType = to; to != h.Tensors[j].DType {
-					x.Bytes, _ = to.Size(x.Shape)
-				}
-			}
-			x.Offset = offset
-			offset += (x.Bytes + ggufAlignment - 1) / ggufAlignment * ggufAlignment
-		}
-		n, err := memory.Of(&of, f.options)
+		n, err := memory.Of(h.WithTypes(s.Types), f.options)
 		if err != nil {
 			return nil, err
 		}
@@ -266,6 +253,3 @@ func (f *memoryFlags) ofSizes(made tensorfs.Data, sizes []convert.Sized) ([]size
 	}
 	return list, nil
 }
-
-// ggufAlignment is what tensors of files that are made are padded to.
-const ggufAlignment = 32

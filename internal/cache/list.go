@@ -95,3 +95,41 @@ func (s *Store) Prune(o PruneOptions) (Swept, error) {
 		}
 	}
 }
+
+// PruneAll prunes remote files and the converted models of the same directory.
+func (s *Store) PruneAll(o PruneOptions) (files, models Swept, err error) {
+	c, err := s.Converted()
+	if err != nil {
+		return files, models, err
+	}
+	ofModels := o
+	if o.Size > 0 && o.Match == nil {
+		if o.Size, ofModels.Size, err = s.shares(c, o.Size); err != nil {
+			return files, models, err
+		}
+	}
+	if files, err = s.Prune(o); err != nil {
+		return files, models, err
+	}
+	models, err = c.Prune(ofModels)
+	return files, models, err
+}
+
+// shares returns how much of a size remote files and converted models get when together
+// they keep the most recently used.
+func (s *Store) shares(c *Converted, limit int64) (ofFiles, ofModels int64, err error) {
+	list, err := s.List()
+	if err != nil {
+		return 0, 0, err
+	}
+	list = append(list, c.List()...)
+	slices.SortStableFunc(list, func(a, b Info) int { return b.LastUse.Compare(a.LastUse) })
+	total := int64(0)
+	for _, f := range list {
+		if f.Converted && total+f.Disk <= limit {
+			ofModels += f.Disk
+		}
+		total += f.Disk
+	}
+	return limit - ofModels, ofModels, nil
+}

@@ -25,6 +25,26 @@ type Header struct {
 	Tensors      []Tensor
 }
 
+// fileAlignment is what tensors of files that tensorfs makes are padded to.
+const fileAlignment = 32
+
+// WithTypes returns the header of a file that tensorfs makes with other types, by the names of tensors.
+func (h *Header) WithTypes(types map[string]tensorfs.DType) *Header {
+	of := *h
+	of.Tensors = slices.Clone(h.Tensors)
+	offset := int64(0)
+	for i := range of.Tensors {
+		x := &of.Tensors[i]
+		if to, ok := types[x.Name]; ok && to != x.DType {
+			x.DType = to
+			x.Bytes, _ = to.Size(x.Shape)
+		}
+		x.Offset = offset
+		offset += (x.Bytes + fileAlignment - 1) / fileAlignment * fileAlignment
+	}
+	return &of
+}
+
 // Bounds of llama.cpp, beyond which it opens no model. They bound all loops here, too.
 const (
 	maxLayers    = 512
