@@ -78,6 +78,35 @@ func TestSecrets(t *testing.T) {
 	r.nowhere(tokenA, strings.Repeat("x", 100))
 }
 
+// Servers do not use the node's identity in a cloud, unless the driver's own variables allow it.
+// Credentials of the driver are never theirs.
+func TestNoIdentity(t *testing.T) {
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials")
+	f := &fleet{dir: layout(t.TempDir())}
+	last := func(name string) (value string) { // what os/exec takes
+		for _, kv := range f.environ("k") {
+			if v, ok := strings.CutPrefix(kv, name+"="); ok {
+				value = v
+			}
+		}
+		return value
+	}
+	for name, want := range map[string]string{"AWS_EC2_METADATA_DISABLED": "true", "NO_GCE_CHECK": "1", "AZURE_TOKEN_CREDENTIALS": "EnvironmentCredential", "AWS_SECRET_ACCESS_KEY": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": ""} {
+		t.Setenv(name, os.Getenv(name))
+		if want != "" {
+			must(t, os.Unsetenv(name))
+		}
+		if got := last(name); got != want {
+			t.Errorf("%s=%s, want %s", name, got, want)
+		}
+	}
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "false")
+	if got := last("AWS_EC2_METADATA_DISABLED"); got != "false" {
+		t.Errorf("the driver's variable is %s for servers", got)
+	}
+}
+
 // nowhere fails where a secret can be read: command lines and environments of servers, the log, and files. Tests have the environment
 // of the driver from themselves.
 func (r *rig) nowhere(secrets ...string) {

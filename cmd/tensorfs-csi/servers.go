@@ -178,9 +178,14 @@ func (f *fleet) add(s *server) {
 // which are not for users who name models.
 var environment = []string{
 	"PATH", "TZ", "HF_ENDPOINT", "MODELSCOPE_ENDPOINT", "MODELSCOPE_DOMAIN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION",
+	"AWS_EC2_METADATA_DISABLED", "NO_GCE_CHECK", "AZURE_TOKEN_CREDENTIALS",
 	"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"KUBERNETES_SERVICE_HOST", "GOMEMLIMIT", "GOGC", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR",
 }
+
+// noIdentity keeps the node's identity from users who name models: their secrets are the only
+// credentials, unless the driver's own variables say otherwise.
+var noIdentity = []string{"AWS_EC2_METADATA_DISABLED=true", "NO_GCE_CHECK=1", "AZURE_TOKEN_CREDENTIALS=EnvironmentCredential"}
 
 // settings begins the names of variables that are for tensorfs itself.
 const settings = "TENSORFS_"
@@ -200,6 +205,17 @@ func (f *fleet) awaitKeeper() error {
 	}
 }
 
+// environ returns the environment of a server: what it inherits from the driver comes last, and counts.
+func (f *fleet) environ(key string) []string {
+	env := append([]string{"HOME=" + string(f.dir), "XDG_RUNTIME_DIR=" + f.dir.run(), "NOTIFY_SOCKET=" + f.dir.notify(key)}, noIdentity...)
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(environment, name) || strings.HasPrefix(name, settings) {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
 // start starts a server, which may follow one that left its mount. The lock of the key is held.
 func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool) (*server, error) {
 	s := f.newServer(key, a, sec)
@@ -208,13 +224,7 @@ func (f *fleet) start(key string, a attributes, sec secrets, warm, follows bool)
 	}
 	cmd := exec.Command(f.program, f.arguments(s, a, warm)...)
 	cmd.Dir = "/"
-	cmd.Env = []string{"HOME=" + string(f.dir), "XDG_RUNTIME_DIR=" + f.dir.run(), "NOTIFY_SOCKET=" + f.dir.notify(key)}
-	cmd.Env = append(cmd.Env, "NO_GCE_CHECK=1", "AZURE_TOKEN_CREDENTIALS=EnvironmentCredential") // the node's identity is not for users who name models
-	for _, kv := range os.Environ() {
-		if name, _, _ := strings.Cut(kv, "="); slices.Contains(environment, name) || strings.HasPrefix(name, settings) {
-			cmd.Env = append(cmd.Env, kv)
-		}
-	}
+	cmd.Env = f.environ(key)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	c, err := f.open(key, sec)
 	if err != nil {
