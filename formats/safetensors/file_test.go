@@ -69,7 +69,7 @@ func TestEntries(t *testing.T) {
 		},
 		{
 			name: "an empty tensor of absurd shape",
-			file: withHeader(`{"w":{"dtype":"U8","shape":[0,9223372036854775808,4],"data_offsets":[0,0]},"v":{"dtype":"U8","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}}`),
+			file: withHeader(`{"w":{"dtype":"U8","shape":[0,9223372036854775808,18446744073709551615],"data_offsets":[0,0]},"v":{"dtype":"U8","shape":[0,4294967296,4294967296],"data_offsets":[0,0]}}`),
 			want: []tensor{{"v", tensorfs.U8, []int64{0}, 0, ""}, {"w", tensorfs.U8, []int64{0}, 0, ""}}, warn: 2,
 		},
 		{

@@ -201,6 +201,44 @@ func TestRanges(t *testing.T) {
 	}
 }
 
+// TestEdges holds what the golden files do not have: a scale for one tensor, ties that keep nothing, and
+// ties of equal differences in a tensor that is read in several stretches.
+func TestEdges(t *testing.T) {
+	const n = 3 << 20
+	tensor := func(x float32) *tensorfs.Tensor {
+		b := bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)), n)
+		return &tensorfs.Tensor{Source: "t", DType: tensorfs.F32, Shape: []int64{n}, Data: tensorfs.Bytes(b)}
+	}
+	half := 0.5
+	ties := func(density float64) mix.Merge {
+		return mix.Merge{Method: "ties", Lambda: 1, Inputs: []mix.Input{{Tensor: tensor(1), Base: true}, {Tensor: tensor(3), Weight: 1, Density: density}}}
+	}
+	for name, c := range map[string]struct {
+		m    mix.Merge
+		kept int // of the numbers, how many are 3
+		rest float32
+	}{
+		"passthrough with a scale": {mix.Merge{Method: "passthrough", Scale: &half, Inputs: []mix.Input{{Tensor: tensor(8)}}}, 0, 4},
+		"ties of nothing":          {ties(0), 0, 1},
+		"ties of three quarters":   {ties(0.75), n * 3 / 4, 1},
+	} {
+		got, err := c.m.Tensor()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		all, err := views.Floats(&got)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for i, x := range all {
+			if want := c.rest; x != want && (i >= c.kept || x != 3) || i < c.kept && x != 3 {
+				t.Errorf("%s: element %d is %g", name, i, x)
+				break
+			}
+		}
+	}
+}
+
 // TestRefused: tensors that cannot be merged are named.
 func TestRefused(t *testing.T) {
 	tensor := func(source string, d tensorfs.DType, shape ...int64) *tensorfs.Tensor {
