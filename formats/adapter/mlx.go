@@ -180,8 +180,6 @@ func readObject(m *tensorfs.Model) (c jsonobj.Object, where string, err error) {
 	if err != nil {
 		return c, where, err
 	}
-	if c, err = jsonobj.Parse(text); err != nil {
-		err = &tensorfs.FormatError{File: where, Offset: -1, Problem: err.Error()}
-	}
+	c, err = jsonobj.ParseFile(where, text)
 	return c, where, err
 }

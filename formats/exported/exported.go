@@ -252,9 +252,9 @@ func (t *tree) object(name string) (jsonobj.Object, error) {
 	if err != nil {
 		return jsonobj.Object{}, err
 	}
-	o, err := jsonobj.Parse(text)
-	if e, ok := errors.AsType[*jsonobj.SyntaxError](err); ok {
-		return o, &tensorfs.FormatError{File: t.src.Location(path.Join(t.dir, name)), Offset: e.Offset, Problem: e.Problem, Advice: "export the tree again"}
+	o, err := jsonobj.ParseFile(t.src.Location(path.Join(t.dir, name)), text)
+	if e, ok := errors.AsType[*tensorfs.FormatError](err); ok {
+		e.Advice = "export the tree again"
 	}
 	return o, err
 }

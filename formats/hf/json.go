@@ -1,9 +1,6 @@
 package hf
 
 import (
-	"errors"
-
-	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
@@ -30,9 +27,5 @@ func readObject(d *folder, name string) (jsonobj.Object, error) {
 	if err != nil {
 		return jsonobj.Object{}, err
 	}
-	o, err := jsonobj.Parse(b)
-	if s, ok := errors.AsType[*jsonobj.SyntaxError](err); ok {
-		return o, &tensorfs.FormatError{File: f.Path(), Offset: s.Offset, Problem: s.Problem, Advice: s.Advice}
-	}
-	return o, err
+	return jsonobj.ParseFile(f.Path(), b)
 }

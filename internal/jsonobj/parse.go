@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tensorfs/tensorfs"
 )
 
 // MaxKeys bounds the keys at the top of a text, which metadata shows as a file
@@ -34,6 +36,15 @@ func Parse(text []byte) (Object, error) {
 	o := r.Object()
 	if n := o.Len(); n > MaxKeys {
 		return Object{}, &SyntaxError{fmt.Sprintf("it has %d keys, and descriptions of models have at most %d", n, MaxKeys), -1, ""}
+	}
+	return o, err
+}
+
+// ParseFile is Parse for the text of a file, which its error names.
+func ParseFile(file string, text []byte) (Object, error) {
+	o, err := Parse(text)
+	if s, ok := err.(*SyntaxError); ok {
+		err = &tensorfs.FormatError{File: file, Offset: s.Offset, Problem: s.Problem, Advice: s.Advice}
 	}
 	return o, err
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
@@ -17,9 +16,9 @@ var quantKeys = map[string]bool{"quantization": true, "quantization_config": tru
 // torch_dtype, and without its keys about quantisation or, in mlx/, with the ones that
 // apply there. All other fields stay unchanged and in order.
 func adapted(stored []byte, f settings.Given, mlx bool) ([]byte, error) {
-	o, err := jsonobj.Parse(stored)
+	o, err := jsonobj.ParseFile(configName, stored)
 	if err != nil {
-		return nil, &tensorfs.FormatError{File: "config.json", Offset: -1, Problem: err.Error()}
+		return nil, err
 	}
 	list := replaced(o, f.Torch, true)
 	if f.Experts && !mlx {

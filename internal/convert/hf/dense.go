@@ -196,9 +196,9 @@ func (unclosed) Close() error { return nil }
 
 // unquantised returns a config.json without its keys about quantisation.
 func unquantised(stored []byte) ([]byte, error) {
-	o, err := jsonobj.Parse(stored)
+	o, err := jsonobj.ParseFile(configName, stored)
 	if err != nil {
-		return nil, &tensorfs.FormatError{File: configName, Offset: -1, Problem: err.Error()}
+		return nil, err
 	}
 	return replaced(o, "", true).Lines(false), nil
 }

@@ -283,7 +283,7 @@ func castOf(config []byte) tensorfs.DType {
 // convertedConfig is config.json as mlx_lm.convert writes it, with the fields that were
 // added for mlx-lm.
 func convertedConfig(m *tensorfs.Model, text, quantization []byte) ([]byte, error) {
-	o, err := jsonobj.Parse(text)
+	o, err := jsonobj.ParseFile(configName, text)
 	if err != nil {
 		return nil, err
 	}

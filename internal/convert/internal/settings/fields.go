@@ -61,8 +61,8 @@ func Read(m *tensorfs.Model, name string) (Fields, error) {
 func ParseFields(name string, text []byte) (Fields, error) {
 	s := Fields{problem: new(error), file: name}
 	var err error
-	if s.top, err = jsonobj.Parse(text); err != nil {
-		return s, &tensorfs.FormatError{File: name, Offset: -1, Problem: err.Error()}
+	if s.top, err = jsonobj.ParseFile(name, text); err != nil {
+		return s, err
 	}
 	_, s.text = s.top.Inner(architectures.TextConfigs)
 	return s, nil

@@ -87,3 +87,11 @@ func TestSettingsRefuse(t *testing.T) {
 		}
 	}
 }
+
+// TestParseFieldsNamesTheByte: a malformed file is refused in the words of the parser of the model, with the byte.
+func TestParseFieldsNamesTheByte(t *testing.T) {
+	_, err := ParseFields("config.json", []byte(`{"a":1,}`))
+	if err == nil || !strings.Contains(err.Error(), "config.json: it is not JSON: ") || !strings.Contains(err.Error(), "(at byte 7)") {
+		t.Error(err)
+	}
+}
