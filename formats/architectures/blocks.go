@@ -130,21 +130,27 @@ func readItems(file string, n int, text string, when *Expr) (items []Item, last 
 			}
 			continue
 		}
-		end, depth := 0, 0
-		for ; end < len(text) && (depth > 0 || text[end] != ' '); end++ {
-			switch text[end] {
-			case '(':
-				depth++
-			case ')':
-				depth--
-			}
-		}
-		if depth != 0 {
+		item, rest, ok := cutItem(text)
+		if !ok {
 			return nil, nil, mistake(file, n, "parentheses do not match")
 		}
-		items = append(items, Item{nameOf(text[:end]), text[:end], when, n})
-		text = text[end:]
+		items = append(items, Item{nameOf(item), item, when, n})
+		text = rest
 	}
+}
+
+// cutItem returns the first item of a line, and the rest of the line.
+func cutItem(text string) (item, rest string, ok bool) {
+	end, depth := 0, 0
+	for ; end < len(text) && (depth > 0 || text[end] != ' '); end++ {
+		switch text[end] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+	}
+	return text[:end], text[end:], depth == 0
 }
 
 func isNameByte(c byte) bool {

@@ -14,6 +14,7 @@
 //	towers.txt          what modules.txt is, for projectors.txt
 //	mlx_needs.txt       the model types that mlx-lm has, and the fields of config.json without which it refuses one
 //	mlx.txt             a line for each of them that takes more than a release has, or does other things
+//	mlx_reasons.txt     why a class does not load a model, or computes something else
 //
 // A block begins with "arch NAME", or "arch NAME like OTHER", at the start of a line.
 // Indented lines follow: a word, and the items that it has. Lines that are indented

@@ -2,7 +2,9 @@ package architectures
 
 import (
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 )
 
 // functions are the functions that all expressions have. The package that evaluates an expression
@@ -37,6 +39,110 @@ var functions = map[string]func(env *Env, args []*Expr) any{
 			return nil
 		}
 		return int64(len(asList(env.list(args[0]))))
+	},
+	// How many values of a list come before the first that equals another value, if all values after it do too.
+	"until": func(env *Env, args []*Expr) any {
+		if len(args) != 2 {
+			return nil
+		}
+		list, value := asList(env.list(args[0])), args[1].eval(env)
+		n := 0
+		for n < len(list) && !reflect.DeepEqual(list[n], value) {
+			n++
+		}
+		if n == len(list) || slices.ContainsFunc(list[n:], func(v any) bool { return !reflect.DeepEqual(v, value) }) {
+			return nil
+		}
+		return int64(n)
+	},
+	// A list with other values: each argument after it that is found in the list is replaced by the next one.
+	"replace": func(env *Env, args []*Expr) any {
+		if len(args) == 0 || len(args)%2 == 0 {
+			return nil
+		}
+		var all []any
+		for _, v := range asList(env.list(args[0])) {
+			i := 1
+			for i < len(args) && !reflect.DeepEqual(args[i].eval(env), v) {
+				i += 2
+			}
+			if i >= len(args) {
+				return nil
+			}
+			all = append(all, args[i+1].eval(env))
+		}
+		return orNilList(all)
+	},
+	// The texts of a list as one.
+	"join": func(env *Env, args []*Expr) any {
+		if len(args) != 1 {
+			return nil
+		}
+		list := asList(env.list(args[0]))
+		var b strings.Builder
+		for _, v := range list {
+			text, ok := v.(string)
+			if !ok {
+				return nil
+			}
+			b.WriteString(text)
+		}
+		if list == nil {
+			return nil
+		}
+		return b.String()
+	},
+	// For each word of layer_types whether the layer has a window.
+	"windows": func(env *Env, args []*Expr) any {
+		if len(args) != 1 {
+			return nil
+		}
+		var all []any
+		for _, kind := range asList(env.list(args[0])) {
+			window, ok := IsWindow(kind)
+			if !ok {
+				return nil
+			}
+			all = append(all, window)
+		}
+		return orNilList(all)
+	},
+	// The same of so many layers, if one of every so many has full attention, the last of them.
+	"windows_every": func(env *Env, args []*Expr) any {
+		if len(args) != 2 {
+			return nil
+		}
+		period, _ := args[0].eval(env).(int64)
+		layers, _ := args[1].eval(env).(int64)
+		if period < 1 || layers < 0 || layers > maxLayers {
+			return nil
+		}
+		var all []any
+		for _, window := range Windows(int(layers), period, false) {
+			all = append(all, window)
+		}
+		return orNilList(all)
+	},
+	// That period of a list of windows.
+	"window_period": func(env *Env, args []*Expr) any {
+		if len(args) != 1 {
+			return nil
+		}
+		var list []bool
+		for _, v := range asList(env.list(args[0])) {
+			list = append(list, v == true)
+		}
+		if list == nil {
+			return nil
+		}
+		return orNil(WindowPeriod(list, false))
+	},
+	// A number without its fraction.
+	"floor": func(env *Env, args []*Expr) any {
+		if x, ok := numbers(env, args, 1); ok && math.Abs(x[0]) <= math.MaxInt32 {
+			return int64(math.Floor(x[0]))
+		}
+		return nil
 	},
 	// The square root of a number.
 	"root": func(env *Env, args []*Expr) any {
@@ -78,6 +184,13 @@ func (env *Env) list(e *Expr) any {
 		return env.List(e)
 	}
 	return e.eval(env)
+}
+
+func orNilList(list []any) any {
+	if list == nil {
+		return nil
+	}
+	return list
 }
 
 // asList returns a list, or the only value as one, or nothing.

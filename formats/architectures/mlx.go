@@ -12,7 +12,7 @@ import (
 // MLXClass is what mlx-lm's class of a model type asks for, and does not do.
 type MLXClass struct {
 	Needs  []string  // fields of config.json without which it refuses a model
-	Fields []Setting // the fields that it reads and that releases may lack
+	Fields []Setting // the fields that it reads and that releases may lack; Said: the value replaces another
 	words  map[string][]string
 }
 
@@ -33,6 +33,57 @@ var mlxText string
 
 //go:embed mlx_converts.txt
 var mlxConvertsText string
+
+//go:embed mlx_reasons.txt
+var mlxReasonsText string
+
+// MLXReason is why a class of mlx-lm does not load a model, or computes something else.
+type MLXReason struct {
+	When   *Expr // nil: always
+	parts  []string
+	values []*Expr // between the parts
+}
+
+// Text returns the reason in words, with values of the model.
+func (r *MLXReason) Text(env *Env) string {
+	text := r.parts[0]
+	for i, e := range r.values {
+		text += fmt.Sprint(e.In(env)) + r.parts[i+1]
+	}
+	return text
+}
+
+// MLXReasons returns the lines of mlx_reasons.txt by their names.
+var MLXReasons = sync.OnceValue(func() map[string]*MLXReason { return must(readReasons("mlx_reasons.txt", mlxReasonsText)) })
+
+func readReasons(file, text string) (map[string]*MLXReason, error) {
+	all := map[string]*MLXReason{}
+	return all, eachRow(file, text, func(name string, words []string) (err error) {
+		r := &MLXReason{}
+		rest := strings.Join(words, " ")
+		if condition, conditional := strings.CutPrefix(rest, "["); conditional {
+			condition, rest, _ = strings.Cut(condition, "] ")
+			if r.When, err = ParseExpr(condition); err != nil {
+				return err
+			}
+		}
+		for {
+			part, after, more := strings.Cut(rest, "{")
+			r.parts = append(r.parts, part)
+			if !more {
+				break
+			}
+			value, after, _ := strings.Cut(after, "}")
+			e, err := ParseExpr(value)
+			if err != nil {
+				return err
+			}
+			r.values, rest = append(r.values, e), after
+		}
+		all[name] = r
+		return nil
+	})
+}
 
 // MLXClassOf returns mlx-lm's class of a model type and the classes that transformers
 // has of the model, nil if it has none.
@@ -168,6 +219,17 @@ func eachRow(file, text string, fn func(name string, items []string) error) erro
 			return mistake(file, n, "%s is there twice", items[0])
 		}
 		seen[items[0]] = true
+		items = items[:1]
+		for rest := strings.TrimPrefix(strings.TrimSpace(line), items[0]); ; {
+			item, after, ok := cutItem(strings.TrimLeft(rest, " "))
+			if !ok {
+				return mistake(file, n, "parentheses do not match")
+			}
+			if item == "" {
+				break
+			}
+			items, rest = append(items, item), after
+		}
 		if err := fn(items[0], items[1:]); err != nil {
 			return mistake(file, n, "%s", err)
 		}

@@ -92,7 +92,7 @@ func (s *Settings) Calls(word string) []*Expr {
 	return list
 }
 
-// Hugging Face.
+// Transposed reports whether the class stores matrices as [in, out].
 func (s *Settings) Transposed() bool {
 	return slices.ContainsFunc(s.words["layer"], func(x Item) bool { return strings.Contains(x.Text, ":transpose") })
 }

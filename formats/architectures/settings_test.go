@@ -78,7 +78,7 @@ func TestMLX(t *testing.T) {
 	for _, c := range []struct{ needs, facts, want string }{
 		{"a\na", "", "x_needs.txt:2: a is there twice"}, {"a = b", "", "a is another name of b, which is not a type"},
 		{"a", "a\na", "x.txt:2: a is there twice"}, {"a", "a b", "x.txt:1: b: it is not FIELD:=VALUE"},
-		{"a", "a b=1", "x.txt:1: b=1: it is not"}, {"a", "a b:=(", `x.txt:1: b:=(: the expression "("`},
+		{"a", "a b=1", "x.txt:1: b=1: it is not"}, {"a", "a b:=(", "x.txt:1: parentheses do not match"}, {"a", "a b:=1+", `x.txt:1: b:=1+: the expression "1+"`},
 		{"a", "b", "x.txt:1: b is no type"}, {"a", "b as:c", "x.txt:1: b is no type"},
 	} {
 		if _, err := readMLX("x", c.needs, c.facts); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -93,7 +93,7 @@ func FromJSON(get Lookup) []tensorfs.Field {
 		m.read(&f)
 		if n, ok := get(row.name); ok && f.kind == pattern && len(m.fields) > 0 {
 			// Which layer of a period is the first, the list does not say.
-			p, _, _, _ := toPattern(n, m.begins())
+			p, _, _, _ := toPattern(n, m.fullFirst())
 			for i := range m.fields {
 				if m.fields[i].Name == row.name && p != nil {
 					m.fields[i].Value = p
@@ -184,7 +184,7 @@ func (m *model) put(f *field, v any) bool {
 		}
 		m.set(f.name, b)
 	case pattern:
-		p, list, skip, ok := toPattern(v, m.begins())
+		p, list, skip, ok := toPattern(v, m.fullFirst())
 		if !ok || skip {
 			return false
 		}
@@ -247,7 +247,7 @@ func (m *model) readPattern(f *field) bool {
 		if !ok {
 			continue
 		}
-		p, list, skip, ok := toPattern(v, m.begins())
+		p, list, skip, ok := toPattern(v, m.fullFirst())
 		if skip {
 			continue
 		}

@@ -140,7 +140,7 @@ func (m *model) global(field, far string) (any, bool) {
 // layer_types; nil if that field does not determine it.
 func (m *model) windows() []bool {
 	v, _ := m.firstValue(nil, keys("layer_types"))
-	_, list, _, _ := toPattern(v, m.begins())
+	_, list, _, _ := toPattern(v, m.fullFirst())
 	return list
 }
 
@@ -207,7 +207,7 @@ func usualPattern(m *model) (any, bool) {
 	if m.block != nil && m.positive("sliding_window") {
 		for _, s := range m.block.Config {
 			if s.Always && (s.Name == "sliding_window_pattern" || s.Name == "layer_types") && m.holds(s.When) {
-				if p, list, skip, ok := toPattern(m.eval(s.Value), m.begins()); ok && !skip && (list == nil || p != any(nil)) {
+				if p, list, skip, ok := toPattern(m.eval(s.Value), m.fullFirst()); ok && !skip && (list == nil || p != any(nil)) {
 					return p, true
 				}
 			}

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/tensorfs/tensorfs/formats/architectures"
+
 func kvHeads(m *model) (any, bool) {
 	if v, ok := m.firstValue(nil, keys("multi_query")); ok && v == true {
 		return int64(1), true
@@ -17,12 +19,12 @@ func headOfEach(m *model) (any, bool) {
 	if m.scopes != nil {
 		return m.global("head_dim", "global_head_dim")
 	}
-	v, said := m.firstValue(keys("attention.key_length_swa"), nil)
+	v, said := m.firstValue(architectures.FactOf("swa_head_dim").Keys, nil)
 	near, isCount := toCount(v)
-	v, _ = m.firstValue(keys("attention.key_length"), nil)
+	v, _ = m.firstValue(architectures.FactOf("head_dim").Keys[:1], nil)
 	far, both := toCount(v)
-	v, _ = m.firstValue(keys("attention.sliding_window_pattern"), nil)
-	_, windows, _, ok := toPattern(v, m.begins())
+	v, _ = m.firstValue(architectures.FactOf("window_period").Keys, nil)
+	_, windows, _, ok := toPattern(v, m.fullFirst())
 	if !said || !isCount || !both || !ok || windows == nil {
 		return nil, false
 	}
@@ -72,7 +74,7 @@ func nopeDim(m *model) (any, bool) {
 // matrix that computes k and v from a compressed vector.
 func valueDim(m *model) (any, bool) {
 	s := m.shape("layers.0.attention.kv_b.weight")
-	v, _ := m.firstValue(keys("rope.dimension_count"), nil)
+	v, _ := m.firstValue(architectures.FactOf("rope_dim").Keys, nil)
 	turned, ok := toCount(v)
 	heads, some := m.count("n_heads")
 	head, both := m.count("head_dim")

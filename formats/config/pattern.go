@@ -12,16 +12,9 @@ import (
 // a list of words (layer_types) or as a word like LLLG. A repeating list becomes p; any
 // other list is kept as bools.
 
-// windows are the words of layer_types that matter here. A list with any other
-// word is about something else (linear attention, convolutions).
-var windows = map[string]bool{
-	"sliding_attention": true,
-	"full_attention":    false,
-}
-
-// toPattern returns the number, or the list, or both. skip is set for a list
-// that is not about windows.
-func toPattern(v any, begins int64) (p any, list []bool, skip, ok bool) {
+// toPattern returns the number, or the list, or both; first is architectures.Windows'. skip is set
+// for a list that is not about windows.
+func toPattern(v any, first bool) (p any, list []bool, skip, ok bool) {
 	if s, isText := v.(string); isText {
 		for _, c := range s {
 			if c != 'L' && c != 'G' {
@@ -46,7 +39,7 @@ func toPattern(v any, begins int64) (p any, list []bool, skip, ok bool) {
 		case bool:
 			list = append(list, e)
 		case string:
-			w, known := windows[e]
+			w, known := architectures.IsWindow(e)
 			if !known {
 				return nil, nil, true, true
 			}
@@ -59,10 +52,10 @@ func toPattern(v any, begins int64) (p any, list []bool, skip, ok bool) {
 			list = append(list, c == 1)
 		}
 	}
-	switch p := period(list, begins); {
+	switch p := architectures.WindowPeriod(list, first); {
 	case p == 1: // no layer has a window
 		return int64(0), list, false, true
-	case p > 1:
+	case p > 1 && p <= int64(n):
 		return p, list, false, true
 	}
 	return list, list, false, true
@@ -91,32 +84,8 @@ func (m *model) repeatPattern(name string) {
 	if _, said := m.value(name + perLayer); said || p < 2 || layers < 1 || layers > maxLayers {
 		return
 	}
-	list, begins := make([]bool, layers), m.begins()
-	for i := range list {
-		list[i] = (int64(i)+begins)%p != 0
-	}
-	m.set(name+perLayer, list)
+	m.set(name+perLayer, architectures.Windows(int(layers), p, m.fullFirst()))
 }
 
-// begins is 1 where the last layer of a period sees everything, and 0 where the first does.
-func (m *model) begins() int64 {
-	if architectures.Said(m.arch, "period", "first") {
-		return 0
-	}
-	return 1
-}
-
-// period returns p if exactly every p-th entry of list is false, and 0 otherwise. begins is
-// the position of that entry in the period, like begins of a model.
-func period(list []bool, begins int64) int64 {
-	p := slices.Index(list[min(1-begins, int64(len(list))):], false) + 1
-	if p == 0 {
-		return 0 // no layer sees everything
-	}
-	for i, window := range list {
-		if window == ((int64(i)+begins)%int64(p) == 0) {
-			return 0
-		}
-	}
-	return int64(p)
-}
+// fullFirst reports whether the first layer of a period has full attention, not the last.
+func (m *model) fullFirst() bool { return architectures.Said(m.arch, "period", "first") }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/formats/imatrix"
@@ -264,8 +265,8 @@ func sizesOf(meta []tensorfs.Meta) (m preset.Model) {
 		return nil
 	}
 	m.Architecture, _ = value("general.architecture").(string)
-	number := func(key string) (n int64, ok bool) {
-		v := value(m.Architecture + "." + key)
+	number := func(fact string) (n int64, ok bool) {
+		v := value(settings.FullKey(m.Architecture, architectures.FactOf(fact).Keys[0]))
 		if a, isList := v.(tensorfs.Array); isList {
 			v = nil
 			for v = range a.Values() {
@@ -280,11 +281,11 @@ func sizesOf(meta []tensorfs.Meta) (m preset.Model) {
 		}
 		return 0, false
 	}
-	m.Layers, _ = number("block_count")
-	m.Experts, _ = number("expert_count")
-	m.Heads, _ = number("attention.head_count")
+	m.Layers, _ = number("n_layers")
+	m.Experts, _ = number("n_experts")
+	m.Heads, _ = number("n_heads")
 	var ok bool
-	if m.Pairs, ok = number("attention.head_count_kv"); !ok {
+	if m.Pairs, ok = number("n_kv_heads"); !ok {
 		m.Pairs = m.Heads
 	}
 	return m

@@ -193,13 +193,13 @@ func TestAdaptedGolden(t *testing.T) {
 // TestNamedFunctions holds that every function that the descriptions of mlx-lm's classes name
 // exists, and that every function is named.
 func TestNamedFunctions(t *testing.T) {
-	called := map[string]bool{}
+	called, reasons := map[string]bool{}, architectures.MLXReasons()
 	hold := func(arch, name string, known bool) {
 		if called[name] = true; !known {
 			t.Errorf("%s calls %s, which nothing is called", arch, name)
 		}
 	}
-	fields := map[string]bool{"expand": true, "head_dim": true, "position_embedding_type": true}
+	fields := map[string]bool{"expand": true, "head_dim": true, "position_embedding_type": true, "mlp_layer_types": true, "text_config.vocab_size": true}
 	for _, c := range architectures.MLXClasses() {
 		for _, name := range c.Needs {
 			fields[name] = true
@@ -209,21 +209,28 @@ func TestNamedFunctions(t *testing.T) {
 		for _, f := range c.Fields {
 			names, functions := f.Value.Uses()
 			for _, name := range functions {
-				hold(model, name, mlxValues[name] != nil)
+				hold(model, name, mlxFunctions[name] != nil || architectures.HasFunction(name))
 			}
 			for _, name := range names {
 				hold(model, name, mlxValues[name] != nil || fields[name])
 			}
 		}
 		for _, name := range c.Names("refuses") {
-			_, ok := mlxRefusals[name]
-			hold(model, name, ok)
+			hold(model, name, reasons[name] != nil || name == "turned_experts")
 		}
 		for _, name := range c.Names("notes") {
-			hold(model, name, mlxNotes[name] != nil)
+			hold(model, name, reasons[name] != nil)
 		}
 	}
-	for _, names := range [][]string{slices.Collect(maps.Keys(mlxValues)), slices.Collect(maps.Keys(mlxRefusals)), slices.Collect(maps.Keys(mlxNotes))} {
+	for _, r := range reasons {
+		if r.When != nil {
+			names, functions := r.When.Uses()
+			for _, of := range append(names, functions...) {
+				called[of] = true
+			}
+		}
+	}
+	for _, names := range [][]string{slices.Collect(maps.Keys(mlxValues)), slices.Collect(maps.Keys(mlxFunctions)), slices.Collect(maps.Keys(reasons))} {
 		for _, name := range names {
 			if !called[name] {
 				t.Errorf("nothing calls %s", name)

@@ -65,9 +65,9 @@ func forMLX(text []byte, released bool, names []string) (mlxText, error) {
 // configParts returns a config.json, and its part about the language model, which is empty
 // if missing.
 func configParts(text []byte) (x, y *mlxConfig, err error) {
-	o, err := jsonobj.Parse(text)
+	o, err := jsonobj.ParseFile(configName, text)
 	if err != nil {
-		return nil, nil, &tensorfs.FormatError{File: configName, Offset: -1, Problem: err.Error()}
+		return nil, nil, err
 	}
 	inner := o.Object("text_config")
 	if inner.Len() > jsonobj.MaxKeys {
@@ -349,17 +349,9 @@ func numberIn(object jsonobj.Raw, name string) any {
 	return nil
 }
 
-// fact returns what a name means in mlx.txt: a value that is computed, or a field.
-func (x *mlxConfig) fact(name string) any {
-	if value := mlxValues[name]; value != nil {
-		return value(x, nil)
-	}
-	return x.field(name)
-}
-
-// field returns a field as it is written, nil without it.
-func (x *mlxConfig) field(name string) any {
-	if r := x.raw(name); r.Kind() != 0 && r.Kind() != 'n' {
+// field returns a field by its path as it is written, nil without it.
+func (x *mlxConfig) field(path string) any {
+	if r := x.at(path); r.Kind() != 0 && r.Kind() != 'n' {
 		return r
 	}
 	return nil

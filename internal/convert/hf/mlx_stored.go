@@ -125,81 +125,15 @@ func unloaded(m *tensorfs.Model, config mlxText) string {
 		}
 	}
 	for _, name := range config.x.classes[0].Names("refuses") {
-		if why := mlxRefusals[name].why(m, config.part); why != "" {
+		why := config.part.reason(name)
+		if name == "turned_experts" {
+			why = turnedExperts(m, config.part)
+		}
+		if why != "" {
 			return "mlx-lm's " + tensorfs.Printable(config.x.kind) + " " + why
 		}
 	}
 	return ""
-}
-
-// mlxRefusal is why a class does not load a model.
-type mlxRefusal struct {
-	reason string   // of all models, or of models with this field
-	ends   []string // a tensor whose name ends so
-	fn     func(m *tensorfs.Model, x *mlxConfig) string
-}
-
-func (r mlxRefusal) why(m *tensorfs.Model, x *mlxConfig) string {
-	if r.fn != nil {
-		return r.fn(m, x)
-	}
-	if r.ends == nil || slices.ContainsFunc(r.ends, x.stored) {
-		return r.reason
-	}
-	return ""
-}
-
-// mlxRefusals are the texts for the word refuses of mlx.txt.
-var mlxRefusals = map[string]mlxRefusal{
-	"dense_experts":      {reason: "takes only experts in MXFP4, which the model's experts are not", ends: []string{".experts.gate_up_proj", ".experts.down_proj"}},
-	"experts":            {reason: "has no experts, unlike the model", ends: []string{".router.weight"}},
-	"first_release":      {reason: "loads only the files of the first release, not transformers' files"},
-	"loose_experts":      {reason: "takes stacked experts, but the model stores each expert separately", ends: []string{".experts.0.gate_proj.weight"}},
-	"no_head":            {fn: noHead},
-	"not_fourfold":       {fn: notFourfold},
-	"other_norms":        {reason: "knows the norms of layers by other names", ends: []string{".attention_layer_norm.weight"}},
-	"own_head":           {reason: "takes the embedding for the last matrix, and the model has another", ends: []string{"lm_head.weight"}},
-	"several_keys":       {fn: severalKeys},
-	"text_01":            {reason: "is only for MiniMax M2, and earlier models have another attention"},
-	"transformers_names": {reason: "knows only the tensor names of the first release, not transformers' names", ends: []string{"model.embed_tokens.weight"}},
-	"turned_experts":     {fn: turnedExperts},
-	"unpacked":           {fn: unpackedBits},
-	"whole_kv":           {reason: "knows kv_b_proj only in two parts, but the model has one", ends: []string{".kv_b_proj.weight"}},
-}
-
-// noHead refuses a model whose last matrix is the embedding.
-func noHead(_ *tensorfs.Model, x *mlxConfig) string {
-	if x.stored("lm_head.weight") {
-		return ""
-	}
-	return "has a matrix for the output, and the model has none beside the embedding"
-}
-
-// notFourfold refuses a feed-forward part that is not four times as wide as the rest.
-func notFourfold(_ *tensorfs.Model, x *mlxConfig) string {
-	for _, names := range [][2]string{{"hidden_size", "intermediate_size"}, {"n_embd", "n_inner"}} {
-		width, _ := x.number(names[0])
-		if ff, ok := x.number(names[1]); ok && ff != 4*width {
-			return fmt.Sprintf("has feed-forward parts of four times the width %.0f, and the model's have %.0f", width, ff)
-		}
-	}
-	return ""
-}
-
-// severalKeys refuses several heads of keys and values.
-func severalKeys(_ *tensorfs.Model, x *mlxConfig) string {
-	if n, ok := x.number("num_key_value_heads"); ok && n != 1 {
-		return fmt.Sprintf("has one head of keys and values, and the model has %.0f", n)
-	}
-	return ""
-}
-
-// unpackedBits refuses weights of BitNet that are not packed.
-func unpackedBits(_ *tensorfs.Model, x *mlxConfig) string {
-	if x.stored(".weight_scale") {
-		return ""
-	}
-	return "takes weights of two bits that are packed, and the model's are not"
 }
 
 // turnedExperts refuses experts of Qwen3-VL as transformers 5 saves them: mlx-lm takes

@@ -52,7 +52,7 @@ var generalMeanings = map[string]meaning{
 	})},
 	// Positions weigh as in the class, whose bias is 8; with an argument the file has to say so.
 	"alibi": {fromGGUF: check(func(c call) {
-		v, key := c.keys.find("attention.max_alibi_bias")
+		v, key := c.keyOf("alibi_bias")
 		if v := c.real(key, v, math.Inf(-1)); v != nil && double(v) != 8 {
 			c.refuse("%s is %s, and %s has 8", key, Shown(v), c.modelType())
 		}

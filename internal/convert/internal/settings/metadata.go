@@ -181,8 +181,14 @@ func (s *Model) real(key string, v any, above float64) any {
 
 // number returns the key of a fact as real does.
 func (s *Model) number(fact string, above float64) any {
-	v, key := s.keys.find(architectures.FactOf(fact).Keys...)
+	v, key := s.keyOf(fact)
 	return s.real(key, v, above)
+}
+
+// keyOf returns the value of the first key of a fact that the file has, and the key. Without one
+// the value is nil, and the key is the first.
+func (s *Model) keyOf(fact string) (any, string) {
+	return s.keys.find(architectures.FactOf(fact).Keys...)
 }
 
 // full returns the key of a fact as the file has it.

@@ -144,7 +144,7 @@ func (s *Model) ropeType() string {
 	if s.to == architectures.ToGGUF {
 		return s.cfg.RopeType()
 	}
-	v, key := s.keys.find("rope.scaling.type")
+	v, key := s.keyOf("rope_scaling_type")
 	t, ok := v.(string)
 	if v != nil && !ok {
 		s.refuse("%s is %s, not a text", key, Shown(v))

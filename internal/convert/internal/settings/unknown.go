@@ -118,7 +118,7 @@ func (s *Model) noteWindow() {
 	modelType, _ := s.cfg.Value("model_type").(string)
 	isOff := s.reads != nil && s.reads.Default(modelType, "use_sliding_window") == "false" // a class that has to be asked
 	if kinds := s.cfg.Words("layer_types"); kinds != nil {
-		if !slices.Contains(kinds, slidingLayer) {
+		if !slices.Contains(kinds, architectures.WindowLayer) {
 			return
 		}
 	} else if full, ok := s.cfg.Integer("max_window_layers"); said && !uses || !said && isOff || ok && isOff && full >= s.count("n_layers") {
@@ -232,7 +232,7 @@ func (s *Model) areWindows(v any) bool {
 	}
 	window, _ := s.cfg.Integer("sliding_window")
 	for kind := range list.Values() {
-		if kind != fullLayer && (kind != slidingLayer || window < 1) {
+		if kind != architectures.FullLayer && (kind != architectures.WindowLayer || window < 1) {
 			return false
 		}
 	}
@@ -292,7 +292,7 @@ func saysNothing(name string, v any) bool {
 		return v == "{}"
 	case tensorfs.Array:
 		for e := range v.Values() {
-			if e != fullLayer {
+			if e != architectures.FullLayer {
 				return false
 			}
 		}

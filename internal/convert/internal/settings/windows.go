@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // windowMeanings are about layers whose tokens see a window only.
@@ -36,7 +37,7 @@ var windowMeanings = map[string]meaning{
 	})},
 	// The order of layers is llama.cpp's: one that sees a window, then one that sees everything.
 	"alternate": {toGGUF: check(func(c call) {
-		if sliding := c.layerKinds(); sliding != nil && !HasPeriod(sliding, 2) {
+		if sliding := c.layerKinds(); sliding != nil && !slices.Equal(sliding, architectures.Windows(len(sliding), 2, false)) {
 			c.refuse("layer_types does not alternate between sliding_attention and full_attention, as llama.cpp does")
 		}
 	})},
@@ -44,7 +45,7 @@ var windowMeanings = map[string]meaning{
 	"layer_types": {fromGGUF: func(c call) any {
 		types := make([]string, 0, c.count("n_layers"))
 		for _, s := range c.sliding(c.number(0)) {
-			types = append(types, map[bool]string{true: slidingLayer, false: fullLayer}[s])
+			types = append(types, map[bool]string{true: architectures.WindowLayer, false: architectures.FullLayer}[s])
 		}
 		return types
 	}},
@@ -86,12 +87,6 @@ var windowMeanings = map[string]meaning{
 // isZero reports whether a layer is the nth of every so many.
 func isZero(layer int, many, nth int64) bool { return (int64(layer+1)-nth)%many == 0 }
 
-// What layer_types calls layers.
-const (
-	slidingLayer = "sliding_attention"
-	fullLayer    = "full_attention"
-)
-
 // formerLayers are older words for kinds of layers, which transformers takes for newer ones.
 var formerLayers = map[string]string{"deepseek_sparse_attention": "indexed_attention", "qwen_sparse_attention": "indexed_attention"}
 
@@ -112,7 +107,8 @@ func (s *Model) layerKinds() []bool {
 	}
 	sliding := make([]bool, len(kinds))
 	for i, k := range kinds {
-		if sliding[i] = k == slidingLayer; k != slidingLayer && k != fullLayer {
+		var known bool
+		if sliding[i], known = architectures.IsWindow(k); !known {
 			s.refuse("layer_types has %s, which GGUF files of %s do not know", Shown(k), s.arch.GGUF)
 			return nil
 		}
@@ -120,32 +116,13 @@ func (s *Model) layerKinds() []bool {
 	return sliding
 }
 
-// HasPeriod reports whether each layer whose number, from 1, is a multiple of n
-// sees everything, and no other.
-func HasPeriod(sliding []bool, n int64) bool {
-	for i, s := range sliding {
-		if s == (int64(i+1)%n == 0) {
-			return false
-		}
-	}
-	return true
-}
-
 // periodOf returns the period of layers with full attention: the usual number if it is
 // equivalent, and 0 if they are not periodic.
 func periodOf(sliding []bool, usual int64) int64 {
-	if HasPeriod(sliding, usual) {
+	if slices.Equal(sliding, architectures.Windows(len(sliding), usual, false)) {
 		return usual
 	}
-	// The first layer that sees everything is the only one that can end a period.
-	n := int64(slices.Index(sliding, false)) + 1
-	switch {
-	case n == 0:
-		return int64(len(sliding)) + 1
-	case HasPeriod(sliding, n):
-		return n
-	}
-	return 0
+	return architectures.WindowPeriod(sliding, false)
 }
 
 // period returns after how many layers of a config.json one sees everything. It is 1
@@ -178,7 +155,7 @@ func (s *Model) sliding(usual int64) []bool {
 	if s.arch.GGUF == "gemma3" && s.count("sliding_window") == 0 {
 		return list
 	}
-	v, key := s.keys.find("attention.sliding_window_pattern")
+	v, key := s.keyOf("window_period")
 	if a, ok := v.(tensorfs.Array); ok {
 		if blocks := s.known["blocks"].(int64); int64(a.Len()) != blocks {
 			s.refuse("%s has %d values, and there are %d layers", key, a.Len(), blocks)
@@ -204,8 +181,5 @@ func (s *Model) sliding(usual int64) []bool {
 	if s.has("window_period") {
 		usual = s.count("window_period")
 	}
-	for i := range list {
-		list[i] = usual == 0 || int64(i+1)%usual != 0
-	}
-	return list
+	return architectures.Windows(len(list), usual, false)
 }
