@@ -102,7 +102,7 @@ typedef enum tensorfs_status {
 	TENSORFS_NOT_FOUND = 4,   /* there is no such model, or a file of it is missing */
 	TENSORFS_MALFORMED = 5,   /* the model breaks the rules of its format */
 	TENSORFS_UNSUPPORTED = 6, /* the model is sound, and this library or system cannot serve it */
-	TENSORFS_CHANGED = 7,     /* the model changed, or its mount is gone: open it anew */
+	TENSORFS_CHANGED = 7,     /* the model changed, or its mount is gone: open it again */
 	TENSORFS_NO_DEVICE = 8,   /* there is no Metal, and the host was not asked for */
 	TENSORFS_NO_MEMORY = 9,   /* it would exceed max_memory or what the device has */
 	TENSORFS_CANCELLED = 10,  /* the progress function said so */

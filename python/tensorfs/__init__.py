@@ -1,4 +1,4 @@
-"""Any model as tensors: GGUF, safetensors, Hugging Face and MLX directories, Ollama's store, of this machine or of a server.
+"""Any model as tensors: GGUF, safetensors, Hugging Face and MLX directories, Ollama's store, on this machine or on a server.
 
 >>> import tensorfs
 >>> m = tensorfs.open(MODEL)
@@ -6,9 +6,9 @@
 >>> q.shape, q.dtype, q.numpy().dtype
 ((64, 64), 'F16', dtype('float16'))
 
-Views are those of the program: ``raw`` has the stored bytes, ``f16``, ``bf16`` and ``f32`` have numbers, ``packed`` and ``fused`` what kernels take;
-``hf`` and ``mlx`` have the names and types that transformers and mlx-lm want. What stands in a file as it is needed is mapped, everything else is
-converted when it is asked for. NumPy and torch are imported only where a function gives their arrays.
+Views have the same names as in a mount: ``raw`` has the stored bytes, ``f16``, ``bf16`` and ``f32`` have numbers, ``packed`` and ``fused`` have what
+kernels take; ``hf`` and ``mlx`` have the names and types that transformers and mlx-lm want. Bytes that a file stores as they are needed are mapped;
+all other bytes are converted on request. NumPy and torch are imported only by functions that return their arrays.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ def open(
 ) -> Model:  # fmt: skip
     """Opens a model: a path, or a name such as hf:ORG/NAME, ollama:NAME or https://HOST/PATH.
 
-    lora are adapters to apply, in order, as --lora of the program: "DIR", "DIR:0.5" or "hf:ORG/NAME".
+    lora lists adapters to apply, in order, as the program's --lora does: "DIR", "DIR:0.5" or "hf:ORG/NAME".
 
-    views are those to have, as the program's option; offline asks no server; cache is the directory of converted tensors; cache_size bounds what remote
-    models may take on the disk, in bytes, and below 0 nothing is kept there; max_memory bounds what is converted into memory.
+    views lists the views to open, like the program's option; offline=True asks no server; cache is the directory of converted tensors; cache_size is how
+    many bytes remote models may take on the disk, and below 0 nothing is kept there; max_memory is how many bytes may be converted into memory.
 
-    The other options have the names, values and messages of the program's: gguf_type="q4_k_m" (with pure, tensor_type, imatrix, requantise) is the type
-    of files["gguf/model.gguf"], and tensor_types_from a GGUF file whose types it gets; mlx_bits=4 (with mlx_group, mlx_mode, mlx_recipe, mlx_device)
-    that of the view mlx and of files in mlx/; dequantise gives plain numbers in hf and mlx; mmproj is the file of the vision tower, or "none";
-    set={"KEY": value} and unset=["KEY"] change keys, and a pathlib.Path as a value is a file that has the text."""
+    The other options have the names, values and messages of the program's: gguf_type="q4_k_m" (with pure, tensor_type, imatrix, requantise) sets the
+    type of files["gguf/model.gguf"], and tensor_types_from is a GGUF file whose types it gets; mlx_bits=4 (with mlx_group, mlx_mode, mlx_recipe,
+    mlx_device) sets the type of the view mlx and of files in mlx/; dequantise=True gives plain numbers in hf and mlx; mmproj is the vision tower's file,
+    or "none"; set={"KEY": value} and unset=["KEY"] change keys, and a pathlib.Path as a value is a file with the text."""
     several = {"lora": lora, "tensor_type": tensor_type, "unset": unset}
     lists = {name: value if value is None or isinstance(value, (str, Mapping)) else list(value) for name, value in several.items()}
     return Model(
@@ -83,7 +83,7 @@ def diff(a: Union[str, os.PathLike, Model], b: Union[str, os.PathLike, Model]) -
 
 
 def report(model: Union[str, os.PathLike, Model], other: Union[str, os.PathLike, Model, None] = None) -> Report:
-    """The page of ``tensorfs report``, which a notebook shows: all tensors are read. With another model, it is where the two differ."""
+    """The page of ``tensorfs report``, which a notebook shows; it reads all tensors. With other, the page shows where the two models differ."""
     models = [model] if other is None else [model, other]
     if _adapters(model) != _adapters(models[-1]):
         raise Invalid("a report applies the same adapters to both models")
@@ -96,7 +96,7 @@ def _adapters(model: Union[str, os.PathLike, Model]) -> list[str]:
 
 
 def _reading(*models: Union[str, os.PathLike, Model]) -> list[str]:
-    """The options of models for whatever reads them."""
+    """The models' options, for code that reads them."""
     options: dict[str, Any] = {}
     for model in models:
         given = model._opened[1] if isinstance(model, Model) else {}

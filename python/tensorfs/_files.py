@@ -12,7 +12,7 @@ from ._lib import encoded
 
 
 class Files(Mapping):
-    """Files by path: "README", "hf/config.json", "gguf/model.gguf". Iterating goes through all of them but the tensors of the views."""
+    """Files by path: "README", "hf/config.json", "gguf/model.gguf". Iterating yields all paths except the views' tensors."""
 
     def __init__(self, loader: Any):
         self._loader = loader
@@ -26,7 +26,7 @@ class Files(Mapping):
             raise KeyError(str(e)) from None
 
     def list(self, directory: str = "") -> list[str]:
-        """The names in a directory; those of directories end with a slash."""
+        """The names in a directory; a subdirectory's name ends with a slash."""
         return self._loader.strings("files", encoded(directory, "the directory"))
 
     def __iter__(self) -> Iterator[str]:
@@ -59,14 +59,14 @@ class File:
         self._loader, self.path, self.size = loader, path, size
 
     def read(self, offset: int = 0, n: int = -1) -> bytes:
-        """n bytes from an offset on, all without n."""
+        """n bytes from an offset on; without n, all remaining bytes."""
         n = max(min(n if n >= 0 else self.size, self.size - offset), 0)
         into = bytearray(n)
         self.readinto(into, offset)
         return bytes(into)
 
     def readinto(self, into: Any, offset: int = 0) -> int:
-        """Fills writable memory from an offset on, and returns how many bytes there were."""
+        """Fills writable memory from an offset on, and returns the number of bytes read."""
         target = memoryview(into).cast("B")
         if not len(target):
             return 0

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Union
 
 class Report:
-    """A page, which a notebook shows in a frame of its own: ``html`` is its text."""
+    """A page, which a notebook shows in a separate frame: ``html`` is its text."""
 
     def __init__(self, html: str):
         self.html = html
@@ -56,7 +56,7 @@ def tensor(t: Any) -> str:
 
 
 def histogram(t: Any, bars: int = 60) -> str:
-    """The numbers of a tensor as a picture; of a large one, those of rows here and there."""
+    """A tensor's numbers as a picture; of a large tensor, only some rows are drawn."""
     import numpy
 
     rows = t.shape[0] if t.shape else 1

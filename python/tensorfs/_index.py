@@ -10,8 +10,8 @@ from ._model import Tensor
 
 
 def checked(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """An index with one integer or slice for each dimension. What safetensors refuses, it refuses in the same words, because programs look at them; slices
-    with negative numbers, which safetensors lacks, are NumPy's."""
+    """An index with one integer or slice for each dimension. It refuses what safetensors refuses, in the same words, because programs look at them; slices
+    with negative numbers, which safetensors lacks, work like NumPy's."""
     if isinstance(index, list):
         if index:
             raise _lib.Invalid("Non empty lists are not implemented")
@@ -64,7 +64,7 @@ def _text(i: Any) -> str:
 
 
 def packed(index: tuple[Any, ...], t: Tensor) -> tuple[Any, ...]:
-    """An index of numbers as one of bytes, of which each has two in the last dimension."""
+    """An index of numbers as an index of bytes, if each byte in the last dimension holds two numbers."""
     if any(i is not ... and (isinstance(i, bool) or not isinstance(i, (int, slice))) for i in index) or index.count(...) > 1:
         raise _lib.Unsupported(f"{t!r}: tensors of this type can be sliced with integers and slices")
     missing = len(t.shape) - sum(i is not ... for i in index)

@@ -27,11 +27,11 @@ class Malformed(Error, ValueError):
 
 
 class Unsupported(Error, NotImplementedError):
-    """The model is sound, and cannot be served here."""
+    """The model is valid, but cannot be served here."""
 
 
 class Changed(Error):
-    """The model changed, or its mount is gone: open it anew."""
+    """The model changed, or its mount is gone: open it again."""
 
 
 class NoMemory(Error, MemoryError):
@@ -172,7 +172,7 @@ def _places() -> list[str]:
 
 
 def library() -> c.CDLL:
-    """The library, loaded by whoever asks first."""
+    """The library, loaded on first use."""
     global _library
     with _lock:
         if _library is None:
@@ -204,7 +204,7 @@ def _load() -> c.CDLL:
 
 
 def _is_main_interpreter() -> bool:
-    """Callbacks of ctypes, as progress is, come back in the main one whoever calls."""
+    """ctypes runs callbacks, such as progress, in the main interpreter, whichever interpreter called the library."""
     for name in ("_interpreters", "_xxsubinterpreters"):  # from Python 3.13 on, and before
         try:
             interpreters = importlib.import_module(name)
@@ -222,7 +222,7 @@ def _is_glibc() -> bool:
 
 
 def encoded(text: Union[str, bytes], what: str) -> bytes:
-    """A name as the library takes it: UTF-8, in which surrogates stand for bytes that are not, as in Python's paths."""
+    """A name as the library takes it: UTF-8, with surrogates for bytes that are not UTF-8, as in Python's paths."""
     try:
         name = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -246,7 +246,7 @@ def path(name: Union[str, bytes, os.PathLike], what: str) -> bytes:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """Calls a function of tensorfs.h, and raises its error. The GIL is free meanwhile."""
+    """Calls a function of tensorfs.h, and raises its error. The GIL is released during the call."""
     if _library is None:
         library()
     error = _Failure()
@@ -259,7 +259,7 @@ def call(name: str, *arguments: Any) -> Any:
 
 
 def quietly(name: str, address: int) -> None:
-    """Releases something. In a forked child nothing can be, and the parent does."""
+    """Releases an object. A forked child cannot release it; the parent does."""
     try:
         call(name, address)
     except Error:
@@ -267,7 +267,7 @@ def quietly(name: str, address: int) -> None:
 
 
 def progress(report: Optional[Callable[[int, int], None]], raised: list[BaseException]) -> Any:
-    """A progress function. What it raises ends the load, as what is put into the list meanwhile does."""
+    """A progress function. An exception that it raises ends the load, and so does one that is put into the list."""
 
     def told(done: int, total: int, _: Any) -> int:
         try:

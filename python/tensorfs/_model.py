@@ -25,7 +25,7 @@ CACHE = {"read": 0, "off": 1, "read-write": 2}
 
 
 class Numbers(NamedTuple):
-    """What a type of safetensors is elsewhere."""
+    """A safetensors type in other libraries."""
 
     bits: int
     numpy: str  # as NumPy writes it, or its name in ml_dtypes
@@ -72,7 +72,7 @@ class _Loader:
                 self._end.detach()
 
     def call(self, name: str, *arguments: Any, take: Callable[[Any], Any] = lambda got: got) -> Any:
-        """Calls a function about the model. take copies what is needed of what it returned, before the model can be closed."""
+        """Calls a function about the model. take copies what is needed from the result before the model can be closed."""
         if _lib.forked:
             call(name, self._address, *arguments)  # refuses
         me = object()
@@ -143,21 +143,22 @@ class Model(Mapping):
     def load(
         self, view: str, names: Optional[Iterable[str]] = None, progress: Optional[Callable[[int, int], None]] = None, cache: str = "read", workers: int = 0
     ) -> dict[str, Tensor]:
-        """Loads tensors of a view with all cores: what stands in files is mapped and read ahead, the rest converted into few buffers.
+        """Loads a view's tensors with all cores: bytes that files store unchanged are mapped and read ahead, the rest is converted into few
+        buffers.
 
-        progress is called with bytes done and in all; what it raises ends the load. cache is "read", "off" or "read-write": whether converted tensors
-        are taken from tensorfs's cache on disk, or put there."""
+        progress is called with the bytes done and the total; an exception that it raises ends the load. cache is "read", "off" or
+        "read-write": whether converted tensors are taken from tensorfs's cache on disk, or put there."""
         wanted = list(self[view] if names is None else names)
         loaded = _Set(self._loader, _load(self._loader, view, wanted, progress, CACHE[cache], workers))
         return {name: Tensor(self, view, name, loaded) for name in wanted}
 
     @property
     def _first(self) -> View:
-        """The stored tensors, or the first view that there is."""
+        """The stored tensors, or else the first view."""
         return self["raw" if "raw" in self.views else self.views[0] if self.views else "hf"]
 
     def table(self, view: Optional[str] = None) -> list[dict[str, Any]]:
-        """The tensors of a view, a dictionary for each, as ``pandas.DataFrame(m.table())`` takes them. By default they are the stored ones."""
+        """A view's tensors, one dictionary each, as ``pandas.DataFrame(m.table())`` takes them. The default is the stored tensors."""
         return [
             dict(
                 name=t.name, source_name=t.source_name, dtype=t.dtype, shape=t.shape, elements=math.prod(t.shape), bytes=t.nbytes,
@@ -167,7 +168,7 @@ class Model(Mapping):
         ]  # fmt: skip
 
     def close(self) -> None:
-        """Ends the use of the model. It is a BufferError while tensors are alive; without close the model ends when they do."""
+        """Closes the model. It raises BufferError while tensors are alive; without close, the model is closed when its last tensor is."""
         self._loader.close()
 
     def __enter__(self) -> Model:
@@ -200,7 +201,7 @@ def _refs(view: str, names: Iterable[str]) -> Any:
 
 
 def _load(loader: _Loader, view: str, names: list[str], report: Optional[Callable[[int, int], None]], cache: int, workers: int) -> int:
-    """Loads a set in a thread of its own, so that Ctrl-C ends it, and returns its address."""
+    """Loads a set in a separate thread, so that Ctrl-C ends it, and returns its address."""
     refs = _refs(view, names)
     raised: list[BaseException] = []
     got: list[Any] = []
@@ -292,7 +293,7 @@ class View(Mapping):
 
     @property
     def _names(self) -> dict[str, None]:
-        """The names in their order, asked for once."""
+        """The names in order, requested once."""
         known = self.model.__dict__.setdefault("_names", {})
         if self.name not in known:
             known[self.name] = dict.fromkeys(self.model._loader.strings("names", encoded(self.name, "the view")))
@@ -309,7 +310,7 @@ class View(Mapping):
 
     @property
     def _sources(self) -> dict[str, str]:
-        """Names in the model's files, and the tensors that they are."""
+        """Tensors by their names in the model's files."""
         known = self.model.__dict__.setdefault("_source_names", {})
         if self.name not in known:
             tensors = [self[name] for name in self]
@@ -343,13 +344,13 @@ class Tensor:
     def __init__(self, model: Model, view: str, name: str, loaded: Optional[_Set] = None):
         self.model, self.view, self.name = model, view, name
         self._set = loaded
-        # All fields are copied: what the library has of them goes when the model is closed.
+        # All fields are copied: the library's memory is freed when the model is closed.
         self.dtype: str  # "F16", "BF16", "Q4_K", ...: as safetensors and ggml call it
         self.shape: tuple[int, ...]
         self.nbytes: int
         self.source_name: Optional[str]  # in the model's files
         self.sections: dict[str, tuple[str, int, int]]  # parts of the bytes, such as the scales after the codes: dtype, offset and length by name
-        self.quant: Optional[dict[str, Any]]  # how numbers are quantised, where the dtype does not say it: mode, bits, group_size
+        self.quant: Optional[dict[str, Any]]  # how numbers are quantised, if the dtype does not tell: mode, bits, group_size
         model._loader.call("info", *_named(view, name), take=self._describe)
         self._held: Any = None
 
@@ -362,7 +363,7 @@ class Tensor:
 
     @property
     def origin(self) -> str:
-        """Where the bytes are from: "model" and "cache" are mapped files, "memory" was converted for this process."""
+        """Where the bytes come from: "model" and "cache" are mapped files, "memory" was converted for this process."""
         return ORIGINS[self._memory()._origin]
 
     @property
@@ -372,7 +373,7 @@ class Tensor:
         return known is not None and math.prod(self.shape) * known.bits == self.nbytes * 8
 
     def _memory(self) -> Any:
-        """The bytes as an array of ctypes, which keeps all alive that they need."""
+        """The bytes as a ctypes array, which keeps alive everything that they need."""
         if self._held is None:
             self._held = self._of_set() if self._set else self._get("get")
         return self._held
@@ -393,7 +394,7 @@ class Tensor:
         return memory
 
     def _own(self) -> Any:
-        """The bytes in memory that nothing else sees, as an array of ctypes that may be written to: mapped copy on write where they stand in a file."""
+        """The bytes in private memory, as a writable ctypes array: mapped copy on write if a file stores them unchanged."""
         known = self._held if self._set is None else self._memory()
         if known is not None and ORIGINS[known._origin] == "memory":
             return (c.c_ubyte * self.nbytes).from_buffer_copy(known)  # it is converted already
@@ -413,7 +414,7 @@ class Tensor:
         return self.memoryview().cast(kind, self.shape)  # type: ignore[call-overload]
 
     def read(self, first: int = 0, end: Optional[int] = None, into: Any = None) -> Any:
-        """Rows [first, end) of the first dimension into writable memory of the caller, or a new bytearray: nothing else is converted, and nothing kept."""
+        """Reads rows [first, end) of the first dimension into the caller's writable memory, or into a new bytearray: no other row is converted."""
         rows = self.shape[0] if self.shape else 1
         end = rows if end is None else end
         if not 0 <= first <= end <= rows:
@@ -428,7 +429,7 @@ class Tensor:
 
     @property
     def mapped(self) -> bool:
-        """Whether the bytes stand in a file, so that numpy() and torch() copy nothing. Nothing is read to know it."""
+        """Whether a file stores the bytes unchanged, so that numpy() and torch() copy nothing. This reads nothing."""
         if self._held is not None:
             return self.origin != "memory"
         return all_mapped(self.model, self.view, [self.name])
@@ -452,7 +453,7 @@ class Tensor:
         return array.copy() if copy else array
 
     def numpy(self) -> numpy.ndarray:
-        """A read-only array without a copy. BF16 and F8 need the package ml_dtypes, and F4, which is unpacked. Of quantised types: their bytes."""
+        """A read-only array without a copy. BF16, F8 and F4, which is unpacked, need the package ml_dtypes. Quantised types give their bytes."""
         import numpy
 
         array = numpy_of(numpy.frombuffer(self.memoryview(), numpy.uint8) if self.nbytes else numpy.empty(0, numpy.uint8), self)
@@ -460,14 +461,14 @@ class Tensor:
         return array
 
     def _numpy_own(self) -> numpy.ndarray:
-        """An array of memory that nothing else sees."""
+        """An array of private memory."""
         import numpy
 
         return numpy_of(numpy.frombuffer(self._own(), numpy.uint8) if self.nbytes else numpy.empty(0, numpy.uint8), self)
 
     def torch(self, copy: bool = False) -> _torch.Tensor:
-        """A tensor of torch, which may be written to: nothing else sees it. What stands in a file is mapped, and a page is copied when it is written to;
-        copy=True reads it instead."""
+        """A writable, private torch tensor. Bytes that a file stores unchanged are mapped, and a page is copied when it is written to; copy=True reads
+        them instead."""
         import torch
 
         if copy:
@@ -486,8 +487,8 @@ class Tensor:
         return mx.array(self.numpy())
 
     def __dlpack__(self, *, max_version: Optional[tuple[int, int]] = None, **options: Any) -> Any:
-        """The tensor for numpy.from_dlpack, torch.from_dlpack and others: memory that nothing else sees, because torch writes to what is read-only, too.
-        From version 1 of DLPack on it says that it is read-only."""
+        """The tensor for numpy.from_dlpack, torch.from_dlpack and other readers: private memory, because torch also writes to read-only memory.
+        With DLPack 1 and later it is marked read-only."""
         if max_version is not None:
             options["max_version"] = max_version
         if self.plain and not NUMBERS[self.dtype].known:
@@ -517,7 +518,7 @@ class Tensor:
 
 
 def all_mapped(model: Model, view: str, names: Iterable[str]) -> bool:
-    """Whether the bytes of all of these stand in files, in one call."""
+    """Whether files store the bytes of all these tensors unchanged, in one call."""
     refs = _refs(view, names)
     plan = model._loader.call("plan", refs, len(refs))
     try:
@@ -527,7 +528,7 @@ def all_mapped(model: Model, view: str, names: Iterable[str]) -> bool:
 
 
 def _release(address: int, loader: _Loader) -> None:
-    """Releases a tensor. The loader comes along so that it is closed after."""
+    """Releases a tensor. The loader is an argument so that it is closed afterwards."""
     _lib.quietly("release", address)
 
 
@@ -544,7 +545,7 @@ def numpy_of(flat: numpy.ndarray, t: Tensor, shape: Optional[tuple[int, ...]] = 
             kind = getattr(ml_dtypes, kind)
         except (ImportError, AttributeError):
             raise TypeError(f"NumPy has no {t.dtype}: install ml_dtypes, or take torch(), or the view f32") from None
-    if known.bits == 4:  # two a byte, the first in the lower half, as torch has them; NumPy has one a byte
+    if known.bits == 4:  # two numbers a byte, the first in the lower half, as in torch; NumPy has one number a byte
         import numpy
 
         flat = numpy.stack([flat & 15, flat >> 4], -1)

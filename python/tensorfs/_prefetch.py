@@ -52,13 +52,13 @@ def _rows(name: str, part: Optional[slice], shape: tuple[int, ...]) -> Rows:
 
 
 def _refuse_in_child() -> None:
-    """Raises where the threads are not: in a forked child, whose locks may be held for ever."""
+    """Raises in a forked child, which has no threads and whose locks may be held for ever."""
     if _lib.forked:
         raise _lib.Forked("the threads that prefetch are in the parent process: open the model again in a process that is spawned")
 
 
 class Work:
-    """What threads do for a loader. It does not refer to the loader, so that one that nothing else refers to ends its threads."""
+    """The work of a loader's threads. It does not refer to the loader, so that an unreferenced loader ends its threads."""
 
     def __init__(self, get: Callable[[str, Rows], Any], plan: Mapping[str, Rows], threads: int):
         _refuse_in_child()
@@ -119,7 +119,7 @@ class Work:
         return get(name, self.plan[name])
 
     def next(self) -> Optional[tuple[str, Any]]:
-        """A tensor that is ready and was not handed out, in the order in which they become so. None: none is left."""
+        """The next tensor that is ready and was not handed out, in the order in which tensors become ready. None: none is left."""
         _refuse_in_child()
         with self.changed:
             found: list[str] = []
@@ -178,7 +178,7 @@ class PrefetchLoader:
         return list(self._work.plan)
 
     def take(self, name: str) -> Any:
-        """A tensor of the plan, or its rows. It waits for what a thread has begun, and reads itself what none has."""
+        """A tensor of the plan, or its rows. If a thread has begun to read it, this waits; otherwise this reads it."""
         with self._as_errors():
             return self._work.take(name)
 
@@ -189,13 +189,13 @@ class PrefetchLoader:
             if pair is None:
                 return
             yield pair
-            del pair  # the tensor is the caller's alone
+            del pair  # only the caller refers to the tensor
 
     def __len__(self) -> int:
         return len(self._work.plan)
 
     def close(self) -> None:
-        """Ends the threads, each after the tensor that it reads, and frees what was not handed out."""
+        """Ends the threads, each after the tensor that it reads, and frees the tensors that were not handed out."""
         self._work.close(wait=True)
 
     def __enter__(self) -> PrefetchLoader:

@@ -35,7 +35,7 @@ def _recorded(packages: Path) -> list[Path]:
 
 
 def output(command: str, *arguments: Union[str, os.PathLike], options: Iterable[str] = (), right: tuple[int, ...] = (0,)) -> bytes:
-    """What the command prints. Arguments may begin with a dash, and be of bytes that are not UTF-8."""
+    """What the command prints. Arguments may begin with a dash, and may contain bytes that are not UTF-8."""
     line = [command, *options, "--", *arguments]
     done = subprocess.run([program(), *(path(a, f"tensorfs {command}") for a in line)], stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode not in right:

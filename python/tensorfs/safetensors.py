@@ -1,6 +1,6 @@
-"""safe_open and load_file as the package safetensors has them, over any model: under the names of hf/, which transformers wants.
+"""The package safetensors' safe_open and load_file for any model, with the names of hf/, which transformers wants.
 
-Their errors are both of tensorfs and of safetensors: ``except SafetensorError`` works as before. Of a missing file it is FileNotFoundError, as there.
+Their errors are both tensorfs' and safetensors' errors, so ``except SafetensorError`` works. A missing file is a FileNotFoundError, as in safetensors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FRAMEWORKS = {"pt": "pt", "torch": "pt", "pytorch": "pt", "np": "np", "numpy": 
 
 @lru_cache(maxsize=None)
 def safetensor_error() -> type[Exception]:
-    """SafetensorError of the package safetensors, or one of this package where that is not installed."""
+    """The package safetensors' SafetensorError, or a class of this package if safetensors is not installed."""
     try:
         from safetensors import SafetensorError
     except ImportError:
@@ -39,7 +39,7 @@ def safetensor_error() -> type[Exception]:
 
 @lru_cache(maxsize=None)
 def _both(kind: type[_lib.Error]) -> type[_lib.Error]:
-    """A kind of error that is a SafetensorError too. In another process it is the kind alone."""
+    """A kind of error that is a SafetensorError too. Unpickled in another process it is only the kind."""
     return type(kind.__name__, (kind, safetensor_error()), {"__module__": kind.__module__, "__reduce__": lambda e: (kind, e.args)})
 
 
@@ -60,7 +60,7 @@ def _done(task: tuple[str, Future]) -> tuple[str, Any]:
 
 
 class _Named:
-    """Tensors by the names that they have in the model for Hugging Face."""
+    """Tensors by their Hugging Face names."""
 
     def __init__(self, model: Union[Model, str, os.PathLike], framework: str, device: Any, backend: str = "mmap", copy: bool = False, **options: Any):
         if framework not in _FRAMEWORKS:
@@ -71,10 +71,10 @@ class _Named:
         self.strict = self.framework == "np" or backend == "pread"  # where safetensors slices itself, and does not ask torch
         self.model = model if isinstance(model, Model) else _opened(model, options)
         self.headers: Optional[list[dict[str, Any]]] = None
-        alone = self.model.format == "safetensors"  # no config.json says what model it is: its tensors are under its own names
-        self.view: View = self.model["raw" if alone else "hf"]
-        self.of = self.view._sources if alone else {name: name for name in self.view}
-        if not self.of and not alone:
+        bare = self.model.format == "safetensors"  # there is no config.json, so tensors keep the file's names
+        self.view: View = self.model["raw" if bare else "hf"]
+        self.of = self.view._sources if bare else {name: name for name in self.view}
+        if not self.of and not bare:
             why = json.loads(self.model.files["hf/tensorfs.json"].read()).get("reason")
             if why:
                 raise _lib.Unsupported(f"{self.model.path}: there is no hf/ of it: {why}")
@@ -108,8 +108,8 @@ class _Named:
         return (numpy_of if self.framework == "np" else torch_of)(flat, t, shape)
 
     def all(self, tensors: dict[str, Tensor]) -> Iterator[tuple[str, Any]]:
-        """The numbers of tensors, in their order. What has to be converted or copied is so by several threads, a few tensors ahead of the caller, who
-        may want one at a time; mapping is too little work for them."""
+        """The tensors' numbers, in order. Several threads convert or copy, a few tensors ahead of the caller, who may want one at a time; mapping is too
+        little work for threads."""
         with _errors():
             if not self.copy and all_mapped(self.model, self.view.name, self.of.values()):
                 yield from ((name, self.placed(self.mapped(t))) for name, t in tensors.items())
@@ -132,7 +132,7 @@ class _Named:
         return t._numpy_own() if self.framework == "np" else t.torch()
 
     def whole(self, t: Tensor, copy: bool) -> Any:
-        """The numbers of a tensor in memory that nothing else sees: mapped where its bytes stand in a file, else read or converted."""
+        """A tensor's numbers in private memory: mapped if a file stores its bytes unchanged, else read or converted."""
         if not copy and t.mapped:
             return self.mapped(t)
         flat = self.empty(t.nbytes)
@@ -143,7 +143,7 @@ class _Named:
         return self.placed(self.whole(t, self.copy))
 
     def ahead(self, device: Any) -> Callable[[str, Rows], Any]:
-        """What threads do that prefetch. Where a tensor is mapped, its pages are read."""
+        """The work of prefetching threads. If a tensor is mapped, they read its pages."""
 
         def get(name: str, rows: Rows) -> Any:
             t = self[name]
@@ -173,9 +173,9 @@ def _opened(model: Union[str, os.PathLike], options: dict[str, Any]) -> Model:
 
 
 class Slice:
-    """A part of a tensor: slice[2:5] converts these rows alone.
+    """A part of a tensor: slice[2:5] converts only these rows.
 
-    As in safetensors, slices of torch are clipped at the end, and those of NumPy and of the backend "pread" are an error there."""
+    As in safetensors, torch slices are clipped at the end; NumPy slices, and slices with backend="pread", raise an error past it."""
 
     def __init__(self, named: _Named, name: str):
         self._named, self._tensor = named, named[name]
@@ -233,7 +233,7 @@ def _header(file: File) -> Optional[dict[str, Any]]:
 
 
 class TensorMeta(NamedTuple):
-    """What the header of the file says of a tensor."""
+    """A tensor's entry in the file's header."""
 
     dtype: str
     shape: list[int]
@@ -243,11 +243,11 @@ class TensorMeta(NamedTuple):
 class safe_open:  # noqa: N801  the name of what it stands in for
     """safetensors.safe_open for any model: ``with safe_open("model.gguf", "pt") as f: f.get_tensor(name)``.
 
-    backend is "mmap", or "pread" to read what stands in files instead of mapping it."""
+    backend is "mmap", or "pread" to read files instead of mapping them."""
 
     def __init__(self, filename: Union[Model, str, os.PathLike], framework: str = "pt", device: Any = "cpu", *, backend: str = "mmap", **options: Any):
         self._open: Optional[_Named] = None
-        self._begun: Optional[tuple[Work, weakref.finalize]] = None  # what prefetch has threads do, which get_tensor takes if the loader is gone
+        self._begun: Optional[tuple[Work, weakref.finalize]] = None  # the work of prefetch's threads, from which get_tensor takes tensors if the loader is gone
         with _errors():
             self._open = _Named(filename, framework, device, backend, **options)
 
@@ -261,7 +261,7 @@ class safe_open:  # noqa: N801  the name of what it stands in for
         return sorted(self._named.of)
 
     def offset_keys(self) -> list[str]:
-        """The names in the order of their bytes in the file."""
+        """The names, in the order of the tensors' bytes in the file."""
         order = {name: (i, *x["data_offsets"]) for i, header in enumerate(self._headers) for name, x in header.items() if name != "__metadata__"}
         return sorted(self._named.of, key=lambda name: order.get(name, (0, 0)))
 
@@ -309,10 +309,10 @@ class safe_open:  # noqa: N801  the name of what it stands in for
         return TensorMeta(t.dtype, list(t.shape), (place[0], place[1]))
 
     def prefetch(self, plan: Optional[Plan] = None, *, device: Any = None, threads: Optional[int] = None) -> PrefetchLoader:
-        """Has threads read and convert what is needed next, and returns the loader that hands it out: :meth:`PrefetchLoader.take`, or iterating.
+        """Starts threads that read and convert the tensors needed next, and returns the loader that hands them out: :meth:`PrefetchLoader.take`, or iterating.
 
-        plan has None or a slice of rows for each name, such as those of this rank; without a plan it is all tensors, and they need memory for all.
-        device is where they go, by default that of the file. It is the interface of safetensors 0.9, for any format, framework and device."""
+        plan maps each name to None or to a slice of rows, such as this rank's rows; without a plan all tensors are read, which needs memory for all of them.
+        device is where they go, by default the file's device. The interface is safetensors 0.9's, for any format, framework and device."""
         named = self._named
         with _errors():
             if plan is None:
@@ -338,7 +338,7 @@ class safe_open:  # noqa: N801  the name of what it stands in for
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the use of this object. The model ends when the last tensor does."""
+        """Closes this object. The model is closed when the last tensor is freed."""
         self._forget()
         self._open = None
 
@@ -349,8 +349,8 @@ def load_file(
 ) -> dict[str, Any]:  # fmt: skip
     """All tensors of a model as safetensors.torch.load_file returns them, whatever the model is stored as.
 
-    They may be written to, which neither the file nor anything else sees. What stands in files is mapped, and a page is copied when it is written to;
-    ``copy=True`` and ``backend="pread"`` read it. ``framework`` is "pt" or "np". progress is called with bytes done and in all."""
+    They are writable, and writing changes neither the file nor another tensor. Bytes that files store unchanged are mapped, and a page is copied when it
+    is written to; ``copy=True`` and ``backend="pread"`` read them. ``framework`` is "pt" or "np". progress is called with the bytes done and the total."""
     with _errors():
         named = _Named(filename, framework, device, backend, copy, **options)
         tensors = named.tensors()
@@ -367,7 +367,7 @@ def load_file(
 def weights(
     model: Union[Model, str, os.PathLike], device: Any = "cpu", framework: str = "pt", copy: bool = False, *, backend: str = "mmap", **options: Any
 ) -> Iterator[tuple[str, Any]]:
-    """The tensors of load_file one after the other, as loaders of engines take them: where they are converted or copied, few are in memory at a time."""
+    """The tensors of load_file one after the other, as engines' loaders take them: if they are converted or copied, few are in memory at a time."""
     with _errors():
         named = _Named(model, framework, device, backend, copy, **options)
         return named.all(named.tensors())

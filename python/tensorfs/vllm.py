@@ -1,11 +1,11 @@
 """vLLM's ``--load-format tensorfs``: weights of any model, with the names and types of hf/. Only vLLM imports this.
 
-vLLM wants a directory for config.json and the tokenizer, which :func:`files` writes, and takes the weights from the model that the directory was made of::
+vLLM wants a directory for config.json and the tokenizer, which :func:`files` writes, and takes the weights from the model that the directory was made from::
 
     python -m tensorfs.vllm model.gguf DIRECTORY
     vllm serve DIRECTORY --load-format tensorfs
 
-Where the directory is another one, ``--model-loader-extra-config '{"model": "hf:ORG/NAME-GGUF:Q4_K_M"}'`` names the model.
+If the directory comes from elsewhere, ``--model-loader-extra-config '{"model": "hf:ORG/NAME-GGUF:Q4_K_M"}'`` names the model.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ._lib import Error, Invalid
 from ._model import Model
 from .safetensors import weights
 
-NOTE = "tensorfs-model"  # in the directory: the model that it was made of, one line
+NOTE = "tensorfs-model"  # in the directory: one line, the model that it was made from
 
 
 def files(model: Union[str, os.PathLike, Model], directory: Union[str, os.PathLike]) -> None:
-    """Writes all of hf/ but the weights into a directory, and the model's name, for the load format."""
+    """Writes all of hf/ except the weights, and the model's name, into a directory for the load format."""
     model = model if isinstance(model, Model) else Model(model)
     there = Path(directory)
     there.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def files(model: Union[str, os.PathLike, Model], directory: Union[str, os.PathLi
 
 
 def source(directory: str, extra: Any) -> str:
-    """The model whose weights are wanted for a directory of vLLM."""
+    """The model whose weights belong to a directory of vLLM."""
     extra = dict(extra or {})
     named = extra.pop("model", None)
     if extra:
@@ -50,14 +50,14 @@ def source(directory: str, extra: Any) -> str:
 
 
 def register() -> None:
-    """What the entry point vllm.general_plugins calls, in every process of vLLM."""
+    """The entry point vllm.general_plugins calls this in every process of vLLM."""
     from vllm.model_executor.model_loader import register_model_loader
     from vllm.model_executor.model_loader.base_loader import BaseModelLoader
 
     @register_model_loader("tensorfs")
     class Loader(BaseModelLoader):
         def download_model(self, model_config: Any) -> None:
-            """Nothing: bytes come when they are read."""
+            """Nothing to do: bytes are fetched when they are read."""
 
         def load_weights(self, model: Any, model_config: Any) -> None:
             name = source(model_config.model, self.load_config.model_loader_extra_config)

@@ -1,4 +1,4 @@
-"""Puts the functions of tensorfs in the place of those of safetensors, before the tests of safetensors import them: pytest -p peer_plugin."""
+"""Replaces safetensors' functions by tensorfs' before the tests of safetensors import them: pytest -p peer_plugin."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ except tensorfs.SafetensorError as e:
 
 @pytest.mark.parametrize("name", ["x", "x.safetensors", "9f86d081884c7d65", "x.bin.tmp"])
 def test_by_content(tmp_path, name):
-    """Metadata and the order of the tensors are those of the file, whatever its name is."""
+    """Metadata and the tensors' order are the file's, whatever its name is."""
     header = {"__metadata__": {"k": "v"}, "b": dict(dtype="F32", shape=[1], data_offsets=[0, 4]), "a": dict(dtype="I64", shape=[], data_offsets=[4, 12])}
     text = json.dumps(header).encode()
     (tmp_path / name).write_bytes(len(text).to_bytes(8, "little") + text + bytes(12))

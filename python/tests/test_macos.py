@@ -49,7 +49,7 @@ class MachO:
         return found
 
     def signed(self) -> bool:
-        """Whether the hashes of its signature are those of its pages: Apple silicon runs nothing else."""
+        """Whether its signature's hashes match its pages: Apple silicon runs nothing else."""
         (body,) = self.of(SIGNATURE)
         start, _ = struct.unpack_from("<2I", body, 8)
         count = struct.unpack_from(">I", self.data, start + 8)[0]

@@ -17,7 +17,7 @@ def lines(table):
 
 
 def keywords(options):
-    """Options of the tables as those of open."""
+    """The tables' options work like open's."""
     given = {}
     for option in options.split():
         flag, has_value, value = option.partition("=")

@@ -1,4 +1,4 @@
-"""What is written to a tensor that torch got is in that tensor alone: no fault, and nothing in the file or in other tensors."""
+"""Writing to a torch tensor changes only that tensor: no fault, and no change in the file or in another tensor."""
 
 import ctypes
 import hashlib
@@ -85,7 +85,7 @@ def test_writes_stay(file, framework):
 
 @pytest.mark.parametrize("view", ["raw", "f16", "bf16", "f32", "hf"])
 def test_tensors_of_a_model(view):
-    """The same of what is converted, alone and in a set, of one model."""
+    """The same for converted tensors, one at a time and in a set."""
     torch = pytest.importorskip("torch", reason="torch is tested by scripts/test programs")
     before, m = digest(LLAMA), tensorfs.open(LLAMA)
     for name in [HF, "model.norm.weight"] if view == "hf" else [NAME, "output_norm.weight"]:

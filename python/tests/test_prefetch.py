@@ -230,7 +230,7 @@ def test_errors_are_raised_where_asked(llama, monkeypatch):
 
 
 def test_many_takers(llama):
-    """Each tensor is handed out once, whoever asks."""
+    """Each tensor is handed out once, to any caller."""
     for _ in range(5):
         got, refused = [], []
         with tensorfs.safe_open(llama, "np").prefetch(threads=3) as loader:

@@ -157,7 +157,7 @@ def effective_rank(matrix: numpy.ndarray) -> float:
 
 
 def test_differences(tmp_path):
-    """How two models differ, and the rank of it: that of a sketch by numpy.linalg.svd, which is close to that of the difference."""
+    """How two models differ, and the difference's rank: numpy.linalg.svd's rank of a sketch, which is close to it."""
     rows, columns = 220, 160
     base, tuned = {}, {}
     for rank in (0, 1, 2, 4, 8, 200):

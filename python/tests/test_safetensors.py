@@ -1,4 +1,4 @@
-"""safe_open and load_file beside those of the package safetensors, over hf/ of a model as it was exported."""
+"""safe_open and load_file compared with the package safetensors, over an exported model's hf/."""
 
 import importlib.util
 
@@ -97,7 +97,7 @@ def test_file_alone(tmp_path):
 
 
 def test_names_of_files(tmp_path):
-    """A tensor is found by its name in the file, where its rows alone are not enough, too."""
+    """A tensor is found by its name in the file, even if reading only its rows is not enough."""
     from conftest import write_safetensors
 
     name = "model.layers.0.self_attn.q_proj.weight"
@@ -107,7 +107,7 @@ def test_names_of_files(tmp_path):
 
 
 def test_errors(llama, tmp_path):
-    """The kinds of errors are those of the real one: a file that is missing, one that is cut, a name that is not there, a framework that is none."""
+    """Errors have the same kinds as in the package: a missing file, a truncated file, an unknown name, an unknown framework."""
     (tmp_path / "cut.safetensors").write_bytes(b"\xff" * 100)
     for open_, wrong in ((tensorfs.safe_open, tensorfs.Malformed), (safetensors.safe_open, safetensors.SafetensorError)):
         with pytest.raises(FileNotFoundError):

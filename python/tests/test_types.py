@@ -19,7 +19,7 @@ safetensors = pytest.importorskip("safetensors")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 BITS = {name: known.bits for name, known in NUMBERS.items()} | {"F6_E2M3": 6, "F6_E3M2": 6}
-PACKED = [name for name in BITS if name not in NUMBERS]  # of which no array has numbers
+PACKED = [name for name in BITS if name not in NUMBERS]  # whose numbers no array has
 SHAPES = {"matrix": [4, 8], "vector": [8], "cube": [2, 3, 4], "empty": [0, 4]}
 INDICES = [
     slice(None), slice(1, 3), slice(0, 0), slice(3, 1), slice(None, None, 2), slice(-2, None), 0, 1, -1, ..., (), (slice(None), slice(2, 6)), (1, slice(0, 4)),
@@ -136,7 +136,7 @@ def test_rows_that_share_bytes(tmp_path):
 
 
 def test_numpy(path):
-    """The types are those of ml_dtypes, in the tensor's shape, and numpy.asarray is the same."""
+    """The types come from ml_dtypes, in the tensor's shape, and numpy.asarray gives the same."""
     m = tensorfs.open(path)
     for name in m.raw:
         t = m.raw[name]
@@ -169,7 +169,7 @@ def test_without_ml_dtypes(path, monkeypatch, name):
 
 
 def test_memoryview(path):
-    """memoryview(t) of Python 3.12: numbers in their shape, or an error where it has no such type."""
+    """memoryview(t) of Python 3.12: numbers in their shape, or an error if memoryview has no such type."""
     m = tensorfs.open(path)
     for name in m.raw:
         t = m.raw[name]
