@@ -25,7 +25,7 @@ func (s *toStore) files(kind string) ([]export.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range files.Notes {
+	for _, n := range files.AllNotes() {
 		if n == gguf.FromOllama || strings.HasPrefix(n, convert.NotLoaded) {
 			s.note = tensorfs.OneLine(n)
 		}

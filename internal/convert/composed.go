@@ -60,8 +60,9 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	}
 	f := &Files{
 		List: []File{{LanguageFile, d}}, Tensors: len(list), Types: notes.Types, Exact: notes.Exact,
-		Notes: slices.Concat(notes.Notes, about.Notes(), vocabulary.Notes, llamaNotes(meta, list)), Mix: notes.Mix, weights: weightsOf(list),
+		Notes: slices.Concat(notes.Notes, about.Notes(), vocabulary.Notes), Mix: notes.Mix, weights: weightsOf(list),
 	}
+	f.noteLlama(meta, list)
 	for _, note := range []string{settings.Beyond(m), settings.Prompts(m), about.LostEnds(vocabulary.Tokens, meta)} {
 		if note != "" {
 			f.Notes = append(f.Notes, note)

@@ -119,6 +119,7 @@ func translated(m, theirs *tensorfs.Model, s *gguf.Spelling, opts Options) (*Fil
 // beside towers.
 func (f *Files) NoteSpelling(s *gguf.Spelling) {
 	f.Notes = append(slices.Clone(s.Notes), f.Notes...)
+	f.repeatedAt += len(s.Notes)
 	if slices.ContainsFunc(s.Left, func(name string) bool { return strings.HasPrefix(name, "mtp.") }) {
 		f.Notes = append(f.Notes, "the layers that predict further tokens (mtp.*) are left out: llama.cpp has no place for them")
 	}

@@ -58,7 +58,7 @@ type Files struct {
 	Tensors int
 	Types   map[string]int // how many tensors have a type
 	Exact   bool           // all numbers equal the model's, and for a merge mergekit's
-	Notes   []string       // what a user should know
+	Notes   []string       // what a user should know; AllNotes may have another one
 	Mix     []string       // of Notes, those about the types of another file
 	// BitsPerWeight is of weights that were quantised here, 0 without.
 	BitsPerWeight float64
@@ -66,6 +66,17 @@ type Files struct {
 	// Left explains, by name, why usual files are missing, and parts of the model, such as
 	// [Vision].
 	Left map[string]string
+
+	repeated   func() string // a note about equal tokens, "" without them; nil if there is nothing to compare
+	repeatedAt int           // its place in Notes
+}
+
+// AllNotes returns Notes, with one about equal tokens: for that, it reads the whole vocabulary.
+func (f *Files) AllNotes() []string {
+	if f.repeated == nil || f.repeated() == "" {
+		return f.Notes
+	}
+	return slices.Insert(slices.Clone(f.Notes), f.repeatedAt, f.repeated())
 }
 
 // NoteMerge notes where a merge is not mergekit's in every bit.
@@ -133,7 +144,7 @@ func (f *Files) Describe() []byte {
 			Bits      float64        `json:"bits_per_weight,omitempty"`
 			// Left is there only where something is left out.
 			Left map[string]string `json:"left_out,omitempty"`
-		}{true, files, f.Tensors, f.Types, f.Exact, append([]string{}, f.Notes...), f.BitsPerWeight, f.Left}
+		}{true, files, f.Tensors, f.Types, f.Exact, append([]string{}, f.AllNotes()...), f.BitsPerWeight, f.Left}
 	}
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil { // numbers and strings cannot fail

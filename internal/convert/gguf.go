@@ -135,7 +135,7 @@ func stored(m *tensorfs.Model, opts Options) (*Files, error) {
 				list = append(list, gguf.Stored{Name: t.Source, DType: t.DType, Shape: t.Shape})
 			}
 		}
-		f.Notes = append(f.Notes, llamaNotes(m.Metadata, list)...)
+		f.noteLlama(m.Metadata, list)
 		if first := firstNumber(m, files[0]); first%mappedAlignment != 0 {
 			f.Notes = append(f.Notes, fmt.Sprintf("llama.cpp stops when it maps the file, whose numbers begin at byte %d and not at a multiple of %d (--no-mmap reads it)", first, mappedAlignment))
 		}
@@ -248,7 +248,7 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 	if err != nil {
 		return nil, err
 	}
-	f.Notes = append(f.Notes, llamaNotes(kept, composed)...)
+	f.noteLlama(kept, composed)
 	f.List = []File{{LanguageFile, d}}
 	return f, nil
 }

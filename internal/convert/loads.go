@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -22,20 +23,22 @@ type header struct {
 	tensors []gguf.Stored
 	arch    string
 	layers  int64
+
+	tokens tensorfs.Array // the vocabulary, if all that is known of it without reading it is as it has to be
 }
 
 // NotLoaded begins a note why llama.cpp does not load a file.
 const NotLoaded = "llama.cpp does not load it: "
 
-// llamaNotes explains why llama.cpp does not load a GGUF file with these keys and tensors,
+// noteLlama explains why llama.cpp does not load a GGUF file with these keys and tensors,
 // one note for each known reason, and lists what it ignores.
-func llamaNotes(meta []tensorfs.Meta, tensors []gguf.Stored) []string {
+func (f *Files) noteLlama(meta []tensorfs.Meta, tensors []gguf.Stored) {
 	sizes := sizesOf(meta)
-	h := &header{settings.ByKey(meta), tensors, sizes.Architecture, sizes.Layers}
+	h := &header{keys: settings.ByKey(meta), tensors: tensors, arch: sizes.Architecture, layers: sizes.Layers}
 	if why := h.kind(); why != "" { // what it would need is not known
-		return []string{NotLoaded + why}
+		f.Notes = append(f.Notes, NotLoaded+why)
+		return
 	}
-	var notes []string
 	older := h.older()
 	for _, c := range []struct {
 		check     func(*header) string
@@ -48,10 +51,13 @@ func llamaNotes(meta []tensorfs.Meta, tensors []gguf.Stored) []string {
 			continue
 		}
 		if why := c.check(h); why != "" {
-			notes = append(notes, NotLoaded+why)
+			f.Notes = append(f.Notes, NotLoaded+why)
+		}
+		if h.tokens != nil && f.repeated == nil {
+			f.repeated, f.repeatedAt = sync.OnceValue(func() string { return repeatedToken(h.tokens) }), len(f.Notes)
 		}
 	}
-	return append(notes, h.unread()...)
+	f.Notes = append(f.Notes, h.unread()...)
 }
 
 // older reports whether the file has keys and tensors of a layout that llama.cpp loads and no
@@ -371,16 +377,7 @@ func (h *header) vocabulary() string {
 			return fmt.Sprintf("there are %d tokens, and %s has %d rows", tokens, t.Name, t.Shape[0])
 		}
 	}
-	if list, ok := h.keys["tokenizer.ggml.tokens"].(tensorfs.Array); ok {
-		ids := make(map[string]int, tokens)
-		for v := range list.Values() {
-			token, _ := v.(string)
-			if id, twice := ids[token]; twice {
-				return fmt.Sprintf("the tokens %d and %d are both %s", id, len(ids), tensorfs.Quote(token))
-			}
-			ids[token] = len(ids)
-		}
-	}
+	h.tokens, _ = h.keys["tokenizer.ggml.tokens"].(tensorfs.Array)
 	return ""
 }
 

@@ -89,7 +89,7 @@ func (h *header) shapes() string {
 	if a == nil {
 		return ""
 	}
-	sizes := a.Sizes(architectures.FromGGUF, func(name string) any { return h.size(a, name) })
+	known := h.lengths(a)
 	modules := map[string]*architectures.Tensor{}
 	add := func(list []architectures.Tensor, layer string) {
 		for i := range list {
@@ -108,12 +108,25 @@ func (h *header) shapes() string {
 			continue
 		}
 		for i, dim := range m.Shape {
-			if n, known := sizes.Fact(dim).(int64); slices.Contains(keySizes, dim) && known && n != t.Shape[i] {
+			if n, ok := known[dim]; ok && n != t.Shape[i] {
 				return fmt.Sprintf("the tensor %s has %d where the keys say %d", tensorfs.Quote(t.Name), t.Shape[i], n)
 			}
 		}
 	}
 	return ""
+}
+
+// lengths returns the sizes of keySizes that follow from the file's keys. They are the same for
+// every tensor, and a file may have a hundred thousand tensors.
+func (h *header) lengths(a *architectures.Architecture) map[string]int64 {
+	sizes := a.Sizes(architectures.FromGGUF, func(name string) any { return h.size(a, name) })
+	known := map[string]int64{}
+	for _, dim := range keySizes {
+		if n, ok := sizes.Fact(dim).(int64); ok {
+			known[dim] = n
+		}
+	}
+	return known
 }
 
 // size returns a number that a key has for every layer, or llama.cpp's default without the

@@ -1,6 +1,7 @@
 package convert_test
 
 import (
+	"fmt"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,7 @@ import (
 
 // notLoaded returns the notes that say why llama.cpp does not load a file.
 func notLoaded(f *convert.Files) []string {
-	return slices.DeleteFunc(slices.Clone(f.Notes), func(n string) bool { return !strings.Contains(n, "llama.cpp does not load it: ") })
+	return slices.DeleteFunc(slices.Clone(f.AllNotes()), func(n string) bool { return !strings.Contains(n, "llama.cpp does not load it: ") })
 }
 
 // TestGoldenLoads holds that files of the golden models, which llama.cpp loads, have no note
@@ -134,6 +135,61 @@ func TestNotLoaded(t *testing.T) {
 		notes := strings.Join(notLoaded(convert.GGUF(&m, convert.Options{})), "\n")
 		if c.want == "" && notes != "" || !strings.Contains(notes, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, notes, c.want)
+		}
+	}
+}
+
+// TestNotesCost holds that a GGUF file is described without its vocabulary being read, and with few
+// allocations for each tensor: a file may have 262,144 tokens, and 50,000 tensors.
+func TestNotesCost(t *testing.T) {
+	const layers, most = 200, 12
+	base := testwhole.Open(t, testdata+"whole-gguf/llama3")
+	m := *testwhole.OpenGGUF(t, testwhole.Read(t, convert.GGUF(base, convert.Options{}).List[0].Data))
+	tokens := counted{slices.Collect(m.Meta("tokenizer.ggml.tokens").(tensorfs.Array).Values()), new(int)}
+	m.Metadata = slices.Clone(m.Metadata)
+	set("tokenizer.ggml.tokens", tokens)(&m)
+	set("llama.block_count", uint32(layers))(&m)
+	var list []tensorfs.Tensor
+	for _, x := range m.Tensors {
+		rest, ok := strings.CutPrefix(x.Source, "blk.0.")
+		if !ok && !strings.HasPrefix(x.Source, "blk.") {
+			list = append(list, x)
+		}
+		for i := 0; ok && i < layers; i++ {
+			x.Source = fmt.Sprintf("blk.%d.%s", i, rest)
+			list = append(list, x)
+		}
+	}
+	m.Tensors = list
+	var f *convert.Files
+	allocs := testing.AllocsPerRun(1, func() {
+		*tokens.read = 0
+		f = convert.GGUF(&m, convert.Options{})
+	})
+	if f.Reason != "" || len(f.Notes) > 0 || *tokens.read > 10 {
+		t.Errorf("%s%q after %d tokens", f.Reason, f.Notes, *tokens.read)
+	}
+	if n := float64(len(list)); allocs > most*n {
+		t.Errorf("%g allocations for each of %g tensors, want at most %d", allocs/n, n, most)
+	}
+	*tokens.read = 0
+	if notes := f.AllNotes(); len(notes) > 0 || *tokens.read != len(tokens.counts) {
+		t.Errorf("%q after %d of %d tokens", notes, *tokens.read, len(tokens.counts))
+	}
+}
+
+// counted counts the values that are read.
+type counted struct {
+	counts
+	read *int
+}
+
+func (v counted) Values() iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for x := range v.counts.Values() {
+			if *v.read++; !yield(x) {
+				return
+			}
 		}
 	}
 }
