@@ -139,13 +139,14 @@ func appendEscaped(dst []byte, s string) []byte {
 // appendEscapedByte escapes backslash and control bytes as JSON does.
 func appendEscapedByte(dst []byte, c byte) []byte {
 	const short = "btn?fr" // \b is 8, \r is 13; 11 has no short form
+	const hex = "0123456789abcdef"
 	switch {
 	case c == '\\':
 		return append(dst, '\\', '\\')
 	case c >= 8 && c <= 13 && c != 11:
 		return append(dst, '\\', short[c-8])
 	case c < ' ' || c == 0x7f:
-		return fmt.Appendf(dst, `\u%04x`, c)
+		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 	}
 	return append(dst, c)
 }
