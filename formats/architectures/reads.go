@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed config_fields.txt
@@ -17,33 +18,66 @@ type Reads struct {
 	defaults map[string]map[string]string
 }
 
+// readsRow is a row of config_fields.txt.
+type readsRow struct {
+	parts   []string // the model types of a model of several parts, whose own code reads the fields
+	classes []string // the classes of the converter that read the fields
+	head    string   // otherwise, a model type, "all" or "converter"
+	fields  []readsField
+}
+
+type readsField struct{ name, value string }
+
+var readsRows = sync.OnceValue(func() (rows []readsRow) {
+	for line := range strings.Lines(configFieldsText) {
+		var row readsRow
+		of, fields, ok := strings.Cut(line, " : ")
+		if ok {
+			row.parts = strings.Fields(of)
+		} else {
+			of, fields, _ = strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			if of == "#" || of == "without" || of == "" {
+				continue
+			}
+			if classes, converted := strings.CutPrefix(of, "+"); converted {
+				row.classes = strings.Split(classes, ",")
+			} else {
+				row.head = of
+			}
+		}
+		for _, field := range strings.Fields(fields) {
+			name, value, _ := strings.Cut(field, "=")
+			row.fields = append(row.fields, readsField{name, value})
+		}
+		rows = append(rows, row)
+	}
+	return rows
+})
+
 // ReadsOf returns the fields that transformers reads for model types, such as the types of
 // a model and of its language model, and for a class that config.json names. It is nil if
 // transformers does not have one of the types.
 func ReadsOf(types []string, class string) *Reads {
 	r := &Reads{map[string]bool{}, map[string]map[string]string{}}
+	rows := readsRows()
 	wanted := slices.Clone(types)
-	for line := range strings.Lines(configFieldsText) { // a model of several parts has the types of them all
-		if of, _, ok := strings.Cut(line, " : "); ok && slices.ContainsFunc(strings.Fields(of), func(t string) bool { return slices.Contains(types, t) }) {
-			wanted = append(wanted, strings.Fields(of)...)
+	isType := func(t string) bool { return slices.Contains(types, t) }
+	for i := range rows { // a model of several parts has the types of them all
+		if slices.ContainsFunc(rows[i].parts, isType) {
+			wanted = append(wanted, rows[i].parts...)
 		}
 	}
-	for line := range strings.Lines(configFieldsText) {
-		line = strings.TrimSuffix(line, "\n")
-		head, fields, _ := strings.Cut(line, " ")
-		if of, rest, ok := strings.Cut(line, " : "); ok {
-			if slices.ContainsFunc(strings.Fields(of), func(t string) bool { return slices.Contains(types, t) }) {
-				r.add("", rest)
-			}
-			continue
-		}
-		classes, converted := strings.CutPrefix(head, "+")
+	for i := range rows {
+		row := &rows[i]
 		switch {
-		case head == "#" || head == "without" || head == "":
-		case head == "all", head == "converter", converted && slices.Contains(strings.Split(classes, ","), class):
-			r.add("", fields)
-		case !converted && slices.Contains(wanted, head):
-			r.add(head, fields)
+		case row.parts != nil:
+			if slices.ContainsFunc(row.parts, isType) {
+				r.add("", row.fields)
+			}
+		case row.head == "all", row.head == "converter", slices.Contains(row.classes, class):
+			r.add("", row.fields)
+		case row.head != "" && slices.Contains(wanted, row.head):
+			r.add(row.head, row.fields)
 		}
 	}
 	if slices.ContainsFunc(types, func(t string) bool { return r.defaults[t] == nil }) {
@@ -52,15 +86,14 @@ func ReadsOf(types []string, class string) *Reads {
 	return r
 }
 
-func (r *Reads) add(of, fields string) {
+func (r *Reads) add(of string, fields []readsField) {
 	if r.defaults[of] == nil {
 		r.defaults[of] = map[string]string{}
 	}
-	for _, field := range strings.Fields(fields) {
-		name, value, _ := strings.Cut(field, "=")
-		r.fields[name] = true
-		if value != "" {
-			r.defaults[of][name] = value
+	for _, f := range fields {
+		r.fields[f.name] = true
+		if f.value != "" {
+			r.defaults[of][f.name] = f.value
 		}
 	}
 }
