@@ -235,8 +235,7 @@ func FuzzModel(f *testing.F) {
 		f.Fatalf("only %d models", len(keys))
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, k := range keys {
-		f.Add(k, []byte(nil))
+	for _, k := range keys { // TestSamples has the models without edits
 		edits := make([]byte, 8*(1+random.IntN(4)))
 		for i := range edits {
 			edits[i] = byte(random.Uint32())
@@ -248,28 +247,40 @@ func FuzzModel(f *testing.F) {
 			return
 		}
 		s := nearest(all, keys, which)
-		src := memory.New(mutant(s, edits))
-		var m *tensorfs.Model
-		var err error
-		if n := testlimit.Allocated(func() { m, err = formats.OpenFS(src, s.open) }); n > maxOpening {
-			t.Errorf("%s: %d bytes were allocated to open it", s.name, n)
-		}
+		files := mutant(s, edits)
+		m, err := s.openInMemory(t, files)
 		if err != nil {
 			checkLine(t, err.Error())
 			return
 		}
 		defer m.Close()
-		tree, size := New(m, Options{}), 0
-		for _, b := range src.Files {
-			size += len(b)
-		}
-		holdCost(t, s.name, size, func() {
-			for _, w := range tree.Whole {
-				w.Files()
-			}
-		})
-		checkTree(t, tree)
+		s.check(t, m, files)
 	})
+}
+
+// openInMemory opens a sample, or a mutant of it, and bounds what that allocates.
+func (s *sample) openInMemory(t *testing.T, files map[string][]byte) (m *tensorfs.Model, err error) {
+	t.Helper()
+	src := memory.New(files)
+	if n := testlimit.Allocated(func() { m, err = formats.OpenFS(src, s.open) }); n > maxOpening {
+		t.Errorf("%s: %d bytes were allocated to open it", s.name, n)
+	}
+	return m, err
+}
+
+// check lays out a model of these files, bounds what whole models allocate, and reads every file.
+func (s *sample) check(t *testing.T, m *tensorfs.Model, files map[string][]byte) {
+	t.Helper()
+	tree, size := New(m, Options{}), 0
+	for _, b := range files {
+		size += len(b)
+	}
+	holdCost(t, s.name, size, func() {
+		for _, w := range tree.Whole {
+			w.Files()
+		}
+	})
+	checkTree(t, tree)
 }
 
 // TestSamples holds that the models which FuzzModel changes open as files in
@@ -282,7 +293,7 @@ func TestSamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, err := formats.Open(filepath.Join(dir, filepath.FromSlash(s.open)))
-		inMemory, merr := formats.OpenFS(memory.New(s.files), s.open)
+		inMemory, merr := s.openInMemory(t, s.files)
 		if merr == nil {
 			inMemory.Close()
 		}
@@ -294,7 +305,7 @@ func TestSamples(t *testing.T) {
 			continue
 		}
 		opened++
-		checkTree(t, New(m, Options{}))
+		s.check(t, m, s.files)
 		m.Close()
 	}
 	if opened < 60 {
