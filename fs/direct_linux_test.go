@@ -15,11 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var directRounds = flag.Int("direct-rounds", 30, "how often TestDirectBeside opens each file directly in each situation")
+var directRounds = flag.Int("direct-rounds", 30, "how often TestDirectBeside opens each file directly in each situation; at most 5 times in the short form")
 
 // TestDirectBeside opens files for direct I/O while other programs, other threads and the same program a moment ago have them open
 // in another way. None of that may fail.
 func TestDirectBeside(t *testing.T) {
+	rounds := *directRounds
+	if testing.Short() {
+		rounds = min(rounds, 5)
+	}
 	for _, c := range servings {
 		t.Run(c.name, func(t *testing.T) {
 			s := serve(t, "model", newModel(t, 5<<20+123), c.options...)
@@ -31,7 +35,7 @@ func TestDirectBeside(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					s := *s
 					s.t = t
-					s.run("beside", s.mountpoint, s.sizeArg(), name, strconv.Itoa(*directRounds))
+					s.run("beside", s.mountpoint, s.sizeArg(), name, strconv.Itoa(rounds))
 				})
 			}
 			for _, h := range others {
