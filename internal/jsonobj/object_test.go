@@ -157,7 +157,7 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		{"", "the text is empty", -1}, {" \n", "the text is empty", -1},
 		{"[]", "its top value is not an object", -1}, {"5", "its top value is not an object", -1}, {"null", "its top value is not an object", -1},
-		{"{", "cut off", -1}, {`{"a":`, "cut off", -1}, {`{"a":1`, "cut off", -1}, {`{"a":"x`, "cut off", -1}, {`{"a":tru`, "cut off", -1},
+		{"{", "cut off", -1}, {`{"a":`, "cut off", -1}, {`{"a":1`, "cut off", -1}, {`{"a":"x`, "cut off", -1}, {`{"a":tru`, "cut off", -1}, {`{"a":NaN,"b\`, "cut off", -1},
 		{`{"a":1}x`, "something follows", 7}, {`{"a":1}{}`, "something follows", 7}, {`{"a":1},`, "something follows", 7}, {"{}\x00", "something follows", 2},
 		{`{a:1}`, "invalid character 'a'", 1}, {`{"a":1,}`, "invalid character '}'", 7}, {`{"a":01}`, "invalid character '1'", 6}, {`{"a":nan}`, "invalid", 6}, {`{"a":-NaN}`, "invalid", -1}, {`{"a":1NaN}`, "invalid", -1},
 		{`{"a":"` + "\xff" + `"}`, "UTF-8", 6}, {`{"a":"\ud800"}`, "invalid", 6}, {"{\"a\":\"\n\"}", "invalid character", 6}, {"\xef\xbb\xbf{}", "byte order mark of UTF-8", -1}, {"\xff\xfe{\x00", "byte order mark of UTF-16", -1},

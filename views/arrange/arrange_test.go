@@ -417,6 +417,23 @@ func halfValue(h uint16) float64 {
 	return math.Ldexp(float64(h), -24)
 }
 
+// TestOneRow moves and reshapes tensors of one row, and of none.
+func TestOneRow(t *testing.T) {
+	matrix, row, none := tensor(20, tensorfs.F16, 1, 4), tensor(21, tensorfs.Q8_0, 64), tensor(22, tensorfs.F16, 0, 4)
+	same := func(name string, was, is *tensorfs.Tensor, err error) {
+		t.Helper()
+		if err != nil || !slices.Equal(bytesOf(t, is.Data), bytesOf(t, was.Data)) {
+			t.Errorf("%s: %v, or other bytes", name, err)
+		}
+	}
+	swapped, err := Swap(matrix, 0, 1, 1)
+	same("swap", matrix, swapped, err)
+	even, err := EveryOther(none, 0, 0)
+	same("every other row of none", none, even, err)
+	reshaped, err := Reshape(row, 1, 64)
+	same("a row of blocks as a matrix", row, reshaped, err)
+}
+
 // TestRefusals: what would cut rows, or move numbers whose scales stay.
 func TestRefusals(t *testing.T) {
 	q, plain := packed(15, 6, 64), tensor(16, tensorfs.F16, 6, 4)
