@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Source describes which tensors of diffusers make a tensor of the reference.
@@ -27,8 +28,8 @@ type rule struct {
 //go:embed diffusers.txt
 var diffusersText string
 
-// rules are the lines of diffusers.txt, by architecture.
-var rules = readRules(diffusersText)
+// rules returns the lines of diffusers.txt, by architecture.
+var rules = sync.OnceValue(func() map[string][]rule { return readRules(diffusersText) })
 
 func readRules(text string) map[string][]rule {
 	all, of := map[string][]rule{}, ""
@@ -88,12 +89,12 @@ func (r *rule) fill(found []string) string {
 }
 
 // Translated reports whether names of diffusers are known for the architecture.
-func (a *Architecture) Translated() bool { return rules[a.Name] != nil }
+func (a *Architecture) Translated() bool { return rules()[a.Name] != nil }
 
 // FromDiffusers returns the tensors of the reference that tensors of diffusers make, sorted by
 // name. The error names one whose part in it is not known, or that lacks another part.
 func (a *Architecture) FromDiffusers(names []string) ([]Source, error) {
-	list, last := rules[a.Name], lastBlock(names)
+	list, last := rules()[a.Name], lastBlock(names)
 	made := map[string]*Source{}
 	for _, name := range names {
 		r, to, part := find(list, name, last)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Architecture is a denoiser as ComfyUI-GGUF knows it.
@@ -27,8 +28,8 @@ type Architecture struct {
 //go:embed images.txt
 var text string
 
-// all are the architectures, in the order in which they are looked for.
-var all = read(text)
+// all returns the architectures, in the order in which they are looked for.
+var all = sync.OnceValue(func() []*Architecture { return read(text) })
 
 // read returns the architectures of a text. The text is part of the program, so that a mistake
 // is one of the program.
@@ -80,16 +81,16 @@ func OfClass(class string) *Architecture {
 }
 
 func first(is func(a *Architecture) bool) *Architecture {
-	if i := slices.IndexFunc(all, is); i >= 0 {
-		return all[i]
+	if i := slices.IndexFunc(all(), is); i >= 0 {
+		return all()[i]
 	}
 	return nil
 }
 
-// needed has the names of tensors that tell an architecture.
-var needed = func() map[string]bool {
+// needed returns the names of tensors that tell an architecture.
+var needed = sync.OnceValue(func() map[string]bool {
 	names := map[string]bool{}
-	for _, a := range all {
+	for _, a := range all() {
 		for _, way := range a.ways {
 			for _, name := range way {
 				names[name] = true
@@ -97,13 +98,13 @@ var needed = func() map[string]bool {
 		}
 	}
 	return names
-}()
+})
 
 // Recognise returns the architecture that the names of tensors tell, and the prefix that the
 // denoiser's names have in a file with other parts; nil if they are no image model's.
 func Recognise(names []string) (a *Architecture, prefix string) {
 	prefix = Prefix(names)
-	found := map[string]bool{}
+	found, needed := map[string]bool{}, needed()
 	for _, name := range names {
 		if name, ok := strings.CutPrefix(name, prefix); ok && needed[name] {
 			found[name] = true

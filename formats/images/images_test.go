@@ -72,12 +72,12 @@ func TestFromDiffusers(t *testing.T) {
 
 // TestTables holds that every line of the tables can be used.
 func TestTables(t *testing.T) {
-	for name := range rules {
+	for name := range rules() {
 		if a := Find(name); a == nil || len(a.classes) == 0 {
 			t.Errorf("diffusers.txt has names for %s, and no class of diffusers is of it", name)
 		}
 	}
-	for _, a := range all {
+	for _, a := range all() {
 		if a.Title == "" || len(a.ways) == 0 || !a.NoFile && len(a.kept) == 0 {
 			t.Errorf("%+v lacks something", a)
 		}
@@ -87,7 +87,7 @@ func TestTables(t *testing.T) {
 			}
 		}
 	}
-	if slices.ContainsFunc(all, func(a *Architecture) bool { return Find(a.Name) != a }) || Find("llama") != nil || OfClass("") != nil {
+	if slices.ContainsFunc(all(), func(a *Architecture) bool { return Find(a.Name) != a }) || Find("llama") != nil || OfClass("") != nil {
 		t.Error("an architecture is not found by its name")
 	}
 }
