@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -48,10 +49,11 @@ const (
 type keys struct {
 	found  *credentials.Credentials
 	client *http.Client
+	ending sync.Mutex // from the look at the credentials until they are ended
 }
 
 func newKeys(c *web.Client) *keys {
-	return &keys{credentials.New(&chain{}), &http.Client{Transport: c.Transport(maxCredentials)}}
+	return &keys{found: credentials.New(&chain{}), client: &http.Client{Transport: c.Transport(maxCredentials)}}
 }
 
 // errNoGiver marks that a service gave no credentials. It may the next time.
@@ -69,6 +71,8 @@ func (k *keys) get(ctx context.Context) (credentials.Value, error) {
 // ended makes the next get look them up again after a request was refused, unless that
 // was done since the request was signed: of many at a time one is enough.
 func (k *keys) ended(ctx context.Context, req *http.Request) {
+	k.ending.Lock()
+	defer k.ending.Unlock()
 	v, err := k.get(ctx)
 	if err == nil && v.SessionToken == req.Header.Get("X-Amz-Security-Token") && strings.Contains(req.Header.Get("Authorization"), "="+v.AccessKeyID+"/") {
 		k.found.Expire()
