@@ -8,7 +8,6 @@ import (
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
-	"github.com/tensorfs/tensorfs/views"
 )
 
 // imageName is what diffusers calls the weights of an image model.
@@ -27,26 +26,23 @@ func (k *kind) image(m *tensorfs.Model, a *images.Architecture) (*convert.Files,
 		}
 		return f, err
 	}
-	f := &convert.Files{Types: map[string]int{}}
-	rounded := map[string][]string{}
+	f := &convert.Files{Tensors: len(m.Tensors), Types: map[string]int{}}
+	x := &tensorMaker{m: m}
 	var list []safetensors.Stored
 	for i := range m.Tensors {
 		t := &m.Tensors[i]
-		to := layout.PlainType(t)
-		d, err := views.Encode(t, to)
+		made, err := x.Numbers(t.Source, t, layout.PlainType(t))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", tensorfs.Quote(t.Source), err)
+			return nil, err
 		}
-		if f.Types[to.String()]++; t.DType != to && to != tensorfs.F32 {
-			rounded[to.String()] = append(rounded[to.String()], t.Source)
-		}
-		list = append(list, safetensors.Stored{Name: t.Source, DType: to, Shape: t.Numbers(), Data: d})
+		f.Types[made.DType.String()]++
+		list = append(list, safetensors.Stored{Name: t.Source, DType: made.DType, Shape: made.Shape, Data: made.Data})
 	}
-	f.Exact, f.Notes = len(rounded) == 0, convert.RoundedNotes(rounded)
+	f.Exact, f.Notes = len(x.rounded) == 0, convert.RoundedNotes(x.rounded)
 	weights, err := safetensors.Compose([][2]string{{"format", "pt"}}, list)
 	if err != nil {
 		return nil, err
 	}
-	f.Tensors, f.List = len(list), []convert.File{{Path: imageName, Data: weights}}
+	f.List = []convert.File{{Path: imageName, Data: weights}}
 	return f, nil
 }
