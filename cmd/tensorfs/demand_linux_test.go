@@ -438,7 +438,11 @@ func TestOnDemandRefuses(t *testing.T) {
 	} {
 		failsWith(t, 2, append([]string{"mount"}, append(tt.args, dir)...), tt.want)
 	}
-	failsWith(t, 1, []string{"mount", "--on-demand", "--cache", "/proc", "hf:", dir}, "--on-demand opens models again from the cache: /proc/v1: cannot keep a cache here")
+	file := filepath.Join(t.TempDir(), "file") // below which nobody makes a directory, root included
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failsWith(t, 1, []string{"mount", "--on-demand", "--cache", file, "hf:", dir}, "--on-demand opens models again from the cache: "+file+": cannot keep a cache here")
 }
 
 // TestOnDemandLlama has llama.cpp load a path that was never looked up, and load it again without a

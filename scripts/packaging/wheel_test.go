@@ -10,6 +10,7 @@ import (
 
 // TestWheelBeat: a build that takes long is not silent, and one that fails is named without a stack trace.
 func TestWheelBeat(t *testing.T) {
+	needPython(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go"), "#!/bin/sh\nsleep 1\nexit 3\n")
 	if err := os.Chmod(filepath.Join(dir, "go"), 0o755); err != nil {
