@@ -12,7 +12,6 @@ from pathlib import Path
 
 import golden
 
-TRANSFORMERS = Path(find_spec("transformers").origin).parent
 FORMATS = Path(__file__).resolve().parents[2] / "formats/architectures"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What code calls a configuration by, and what it asks for a part of one.
@@ -210,13 +209,14 @@ class Directory:
 
 
 def transformers(types: set[str], classes: set[str]) -> Iterator[str]:
-    shared = [f for pattern in SHARED for f in sorted(TRANSFORMERS.glob(pattern + ".py"))]
+    root = Path(find_spec("transformers").origin).parent
+    shared = [f for pattern in SHARED for f in sorted(root.glob(pattern + ".py"))]
     base = Reads(*map(parsed, shared))
-    root = next(Config(n) for n in parsed(TRANSFORMERS / "configuration_utils.py").body if isinstance(n, ast.ClassDef) and n.name == "PreTrainedConfig")
-    everywhere = base.names() | root.fields.keys()
+    common = next(Config(n) for n in parsed(root / "configuration_utils.py").body if isinstance(n, ast.ClassDef) and n.name == "PreTrainedConfig")
+    everywhere = base.names() | common.fields.keys()
     yield "all " + base.spelled(everywhere)
 
-    directories = [d for f in sorted(TRANSFORMERS.glob("models/*/__init__.py")) if (d := Directory(f.parent)).types]
+    directories = [d for f in sorted(root.glob("models/*/__init__.py")) if (d := Directory(f.parent)).types]
     by_name = {c.name: c for d in directories for c in d.configs}
 
     def fields(config: Config) -> dict[str, str]:

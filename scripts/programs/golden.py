@@ -7,6 +7,8 @@ random CASE CONFIG LIKE NAMES
 convert CASE...         expected/CASE.meta.json and CASE.tensors.tsv, by the real converter
 hf CASE...              expected/CASE.hf.tsv and CASE.hf.config.json: the directory itself, as it has to come back from a GGUF file
 run CASE...             expected/CASE.run.json: tokens of texts, and what follows a prompt, by llama.cpp (scripts/setup has it) on gguf/ by $TENSORFS
+new CLASS...            save and convert of classes that have no case yet, with small numbers in place of the defaults of their configuration; names
+                        those of which it makes none, and why
 mlx CASE...             expected/CASE.mlx.tsv, CASE.mlx.config.json and lines of mlx-run.jsonl, by mlx-lm (in its own environment)
 
 A toy's vocabulary has no name among pre-tokenizers: --pre NAME gives the one that is meant. --raw gives the converter config.json
@@ -198,6 +200,60 @@ def convert(directory: Path, to: Path, pre: str, more: Sequence[str], raw: bool)
     (to / f"{case}.tensors.tsv").write_text(text)
 
 
+# Numbers of a toy, by the ends of the names of fields. Others stay as the class has them.
+SMALL = {
+    "num_hidden_layers": 2, "n_layer": 2, "num_layers": 2, "hidden_size": 64, "n_embd": 64, "d_model": 64, "intermediate_size": 96, "ffn_hidden_size": 96,
+    "num_attention_heads": 4, "n_head": 4, "num_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "v_head_dim": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16,
+    "kv_lora_rank": 32, "q_lora_rank": 48, "num_experts": 4, "n_routed_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+    "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "max_position_embeddings": 512, "sliding_window": 64, "num_nextn_predict_layers": 0,
+}  # fmt: skip
+
+
+def small(config: dict, vocabulary: int) -> dict:
+    """A configuration with small numbers; layers that differ are as many as have one of each kind."""
+    kinds = config.get("layer_types")
+    layers = max(2, max(kinds.index(kind) + 1 for kind in set(kinds))) if kinds else 2
+    out = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            value = small(value, vocabulary) if name.endswith("config") else value
+        elif isinstance(value, list) and kinds and len(value) == len(kinds):
+            value = value[:layers]
+        elif isinstance(value, int) and not isinstance(value, bool):
+            end = max((n for n in SMALL if name == n or name.endswith("_" + n)), key=len, default="")
+            value = min(value, layers if "layer" in end and SMALL[end] == 2 else SMALL[end]) if end else value
+            value = vocabulary if name.endswith("vocab_size") else min(value, vocabulary - 1) if name.endswith("token_id") else value
+        out[name] = value
+    return out
+
+
+def new(name: str, like: str = "olmo2") -> None:
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    kind = getattr(transformers, name, None)
+    if kind is None or not getattr(kind, "config_class", None):
+        print(f"{name}: transformers {transformers.__version__} has no such class")
+        return
+    case = kind.config_class.model_type.replace("_", "-")
+    if (ROOT / case).exists():
+        print(f"{name}: there is a case {case}")
+        return
+    vocabulary = json.loads((ROOT / like / "config.json").read_text())["vocab_size"]
+    config = small(kind.config_class().to_dict(), vocabulary) | dict(architectures=[name], dtype="bfloat16")
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            (Path(work) / "config.json").write_text(json.dumps(config))
+            save(ROOT / case, Path(work) / "config.json", ROOT / like, "bfloat16")
+        convert(ROOT / case, EXPECTED, "", [], False)
+    except Exception as e:  # of any program, about any field
+        shutil.rmtree(ROOT / case, ignore_errors=True)
+        reason = (str(e).strip().splitlines() or [""])[-1]
+        print(f"{name}: nothing is made of it: {type(e).__name__}: {reason[:300]}")
+        return
+    print(f"{name}: testdata/architectures/{case}, expected/{case}.*")
+
+
 def as_f32(dtype: str, data: bytes) -> bytes:
     import numpy as np
 
@@ -357,7 +413,7 @@ def mlx(case: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("save", "random", "convert", "hf", "run", "mlx"))
+    parser.add_argument("command", choices=("save", "random", "new", "convert", "hf", "run", "mlx"))
     parser.add_argument("case", nargs="*")
     parser.add_argument("--pre", default="")
     parser.add_argument("--no-mtp", action="store_true", help="of convert: the directory has no layers that predict further tokens, whatever config.json says")
@@ -377,7 +433,9 @@ def main() -> int:
         make(root / case, Path(config), next(p / like for p in (root, ROOT) if (p / like).exists()), *map(Path, names), o.dtype)
         return 0
     for case in o.case:
-        if o.command == "convert":
+        if o.command == "new":
+            new(case)
+        elif o.command == "convert":
             convert(root / case, to, o.pre, ["--no-mtp"] * o.no_mtp, o.raw)
         elif o.command == "hf":
             hf(case, o.kind, o.f32, o.cut, o.drop, o.loaded)
