@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// wholeFile is Data with a descriptor.
+// wholeFile is Data with a descriptor. One below 0 is of nothing that the process has open.
 type wholeFile struct {
 	tensorfs.Bytes
 	fd int
@@ -76,8 +76,8 @@ func passing(t *testing.T) (*rawFS, *passedFiles, *fakeKernel, *fakeImages) {
 	t.Helper()
 	large := tensorfs.Bytes(make([]byte, minImaged))
 	f := newTest(t, tensorfs.Entries{
-		file("0.text", "text"), {Name: "1.stored", Data: wholeFile{tensorfs.Bytes("x"), 7}},
-		{Name: "2.large", Data: large}, {Name: "3.large", Data: large}, {Name: "4.stored", Data: wholeFile{large, 8}},
+		file("0.text", "text"), {Name: "1.stored", Data: wholeFile{tensorfs.Bytes("x"), -7}},
+		{Name: "2.large", Data: large}, {Name: "3.large", Data: large}, {Name: "4.stored", Data: wholeFile{large, -8}},
 		{Name: "5.rendered", Data: tensorfs.NewText(1, func(dst []byte, _ int) []byte { return append(dst, large...) })},
 	}, Options{NoPassthrough: true})
 	k, mounts := &fakeKernel{live: map[int32]int{}}, &fakeImages{live: map[int]string{}}
