@@ -168,6 +168,7 @@ func (s *source) form(v *Vocabulary) {
 		s.fast(v)
 	case tekken != nil:
 		s.tekken(v, tekken)
+	case s.tiktoken(v):
 	case !s.slow(v) && s.err == nil:
 		v.Model = noModel
 		for _, name := range unread {

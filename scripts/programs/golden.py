@@ -26,6 +26,7 @@ import os
 import shutil
 import sys
 import tempfile
+import types
 import zlib
 from collections.abc import Sequence
 from functools import cache
@@ -139,6 +140,8 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
     base.AutoConfig = None if raw else transformers.AutoConfig  # which it goes on without
     if raw:  # AutoTokenizer asks a class of this kind for it, where transformers does not have the release's own
         transformers.PreTrainedConfig.max_position_embeddings = None
+    if (directory / "tiktoken.model").exists() and not (directory / "tokenizer.json").exists():
+        transformers.AutoTokenizer.from_pretrained = lambda *_, **__: ranked(directory)
     # It asks the tokenizer for what transformers 5 does not tell any more.
     DeepseekV32Model.set_vocab = lambda self: self._set_vocab_gpt2()
     weights = {t["dtype"] for t in header(directory)[0].values() if len(t["shape"]) > 1}
@@ -159,6 +162,21 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
                 if e.code:
                     raise AssertionError(said.getvalue()) from e
         return stored(out)
+
+
+def ranked(directory: Path):
+    """A tokenizer of tiktoken's as the code beside the model makes it (tokenization_kimi.py): ranks, and 258 special tokens after them."""
+    import tiktoken
+    from tiktoken.load import load_tiktoken_bpe
+
+    said = json.loads((directory / "tokenizer_config.json").read_text())
+    names = {int(n): token["content"] for n, token in said["added_tokens_decoder"].items()}
+    ranks = load_tiktoken_bpe(str(directory / "tiktoken.model"))
+    special = {names.get(n, f"<|reserved_token_{n}|>"): n for n in range(len(ranks), len(ranks) + 258)}
+    table = json.loads((ROOT.parents[1] / "formats/tokenizer/pretokenizers.json").read_text())
+    row = next(r for r in table["rows"] if "kimi-k2" in r["pre"])
+    model = tiktoken.Encoding(name="tiktoken.model", pat_str="|".join(row["split"]), mergeable_ranks=ranks, special_tokens=special)
+    return types.SimpleNamespace(model=model, mergeable_ranks=ranks, special_tokens=special, vocab_size=model.n_vocab, eos_id=special[said["eos_token"]])
 
 
 def stored(file: Path):

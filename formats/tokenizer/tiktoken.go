@@ -1,0 +1,157 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfs/tensorfs"
+)
+
+// ranked is a class of tokenizers whose vocabulary is a file of tiktoken. What the file does not
+// have is in the code that is published beside the model.
+type ranked struct {
+	class string // its tokenizer_class
+	file  string
+	pre   string // llama.cpp's name for how it cuts texts
+	// reserved is how many special tokens follow the ranks. Those that added_tokens_decoder does not
+	// name have the text name, with their id.
+	reserved int
+	name     string
+	// ends are architectures whose eos is that of tokenizer_config.json, whatever config.json names.
+	ends string
+}
+
+// rankedClasses are rows.
+var rankedClasses = []ranked{
+	// Kimi K2 and Linear, Moonlight, Kimi VL: tokenization_moonshot.py, tokenization_kimi.py.
+	{class: "TikTokenTokenizer", file: "tiktoken.model", pre: "kimi-k2", reserved: 256 + 2, name: "<|reserved_token_%d|>", ends: "kimi-linear"},
+}
+
+// tiktoken reads the vocabulary of a file of tiktoken: a line for each token, with its bytes in
+// base64 and its rank, which is its id. It is false where the class is not known or has no such file.
+func (s *source) tiktoken(v *Vocabulary) bool {
+	for _, class := range rankedClasses {
+		if class.class != s.class || s.err != nil {
+			continue
+		}
+		text := s.read(class.file, maxFile)
+		if text == nil {
+			return false
+		}
+		d := &document{failure: &s.failure, file: class.file, rows: s.Rows}
+		v.Model, v.Pre = "gpt2", class.pre
+		ranks := d.ranks(text)
+		if d.err == nil && len(ranks) > s.Rows {
+			d.fail("it has %d tokens, and the embedding %d rows", len(ranks), s.Rows)
+		}
+		if s.tables(v, s.Rows, len(ranks)+class.reserved); s.err != nil {
+			return true
+		}
+		for id, text := range ranks {
+			v.Tokens[id], v.Types[id] = inLetters([]byte(text)), normal
+		}
+		s.reserve(v, class, len(ranks))
+		whole := 0
+		if v.Merges, whole = d.lastMerges(ranks); whole > 0 {
+			v.Notes = append(v.Notes, fmt.Sprintf("of the tokens of %s, %d are not two tokens of lower ranks together: as from llama.cpp's converter, they have no merge, and llama.cpp gives no text such a token, as tiktoken does", class.file, whole))
+		}
+		d.distinct(v.Tokens, "a token has one id")
+		return true
+	}
+	return false
+}
+
+// ranks returns the bytes of tokens by their ranks.
+func (d *document) ranks(text []byte) (list []string) {
+	list = make([]string, 0, bytes.Count(text, []byte("\n"))+1)
+	for line := range bytes.Lines(text) {
+		token, rank, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+		if token == "" && rank == "" {
+			continue
+		}
+		b, err := base64.StdEncoding.DecodeString(token)
+		if n, err2 := strconv.Atoi(rank); err != nil || err2 != nil || len(b) == 0 || n != len(list) {
+			d.fail("its line %d, %s, is not the bytes of a token and the rank %d", len(list)+1, tensorfs.Quote(string(line)), len(list))
+			return nil
+		}
+		list = append(list, string(b))
+	}
+	return list
+}
+
+// reserve names the special tokens after the ranks, and ids that no token has.
+func (s *source) reserve(v *Vocabulary, class ranked, base int) {
+	for id := base; id < len(v.Tokens); id++ {
+		if v.Tokens[id], v.Types[id] = fmt.Sprintf(class.name, id), control; id >= base+class.reserved {
+			v.Tokens[id], v.Types[id] = padName(id), unused
+		}
+	}
+	s.decoder(len(v.Tokens), func(a addedToken) {
+		if a.id >= base && a.id < base+class.reserved {
+			v.Tokens[a.id] = a.content
+		}
+	})
+	if eos := s.settings.Raw("eos_token").Text(); strings.Contains(" "+class.ends+" ", " "+s.Architecture+" ") {
+		for id := base; id < len(v.Tokens); id++ {
+			if v.Tokens[id] == eos {
+				v.Special["eos"] = id
+			}
+		}
+	}
+}
+
+// lastMerges returns a merge for each token: of the two parts that are left of its bytes after all
+// merges to tokens of lower ranks; and of how many tokens more parts are left, which have no merge.
+func (d *document) lastMerges(ranks []string) (merges []Merge, whole int) {
+	if d.err != nil {
+		return nil, 0
+	}
+	x, work := d.distinct(ranks, "a token has one rank"), 0
+	var cuts, pairs []int32 // where each part begins; the rank of it and the next part together, or -1
+	for rank, text := range ranks {
+		if work += len(text) * (len(text) + 64); work > maxWork {
+			d.fail("its tokens are too many or too long to find their merges from their ranks")
+		}
+		if d.err != nil {
+			return nil, 0
+		}
+		cuts, pairs = cuts[:0], pairs[:0]
+		for at := range len(text) + 1 {
+			cuts = append(cuts, int32(at))
+		}
+		both := func(i int) int32 { return x.indexOfText(text[cuts[i]:cuts[i+2]]) }
+		for i := range len(text) - 1 {
+			pairs = append(pairs, both(i))
+		}
+		for len(pairs) > 0 {
+			low := -1
+			for i, of := range pairs {
+				if of >= 0 && of < int32(rank) && (low < 0 || of < pairs[low]) {
+					low = i
+				}
+			}
+			if low < 0 {
+				break
+			}
+			cuts = append(cuts[:low+1], cuts[low+2:]...)
+			pairs = append(pairs[:low], pairs[low+1:]...)
+			if low > 0 {
+				pairs[low-1] = both(low - 1)
+			}
+			if low < len(pairs) {
+				pairs[low] = both(low)
+			}
+		}
+		switch len(pairs) {
+		case 0: // a byte
+		default:
+			whole++
+		case 1:
+			merges = append(merges, Merge{inLetters([]byte(text[:cuts[1]])), inLetters([]byte(text[cuts[1]:]))})
+		}
+	}
+	return merges, whole
+}
