@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/exported"
 	"github.com/tensorfs/tensorfs/formats/hf"
 	"github.com/tensorfs/tensorfs/formats/hub"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/formats/pick"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
@@ -55,7 +56,32 @@ func openDir(src source.FS, dir string) (*tensorfs.Model, error) {
 		}
 		return openSnapshot(src, snapshot, warning, pick.Select{}, func(r *pick.Refusal) error { return several(src, snapshot, r) })
 	}
+	if slices.Contains(names, images.PipelineFile) {
+		names = withBelow(src, dir, entries)
+	}
 	return openOne(src, dir, names, pick.Select{}, refuse)
+}
+
+// openPart opens the directory of the pipeline of diffusers that a text encoder belongs to, because the
+// encoder's tokenizer is another part, and returns the encoder's name there. It returns nil if an
+// absolute path does not lead to a text encoder.
+func (o Options) openPart(dir string) (pipeline *source.Directory, part string) {
+	if part = path.Base(dir); images.TokenizerOf(part) == "" {
+		return nil, ""
+	}
+	pipeline, err := source.Dir(path.Dir(dir), source.Links(o.KeepInside))
+	if err != nil {
+		return nil, ""
+	}
+	entries, err := pipeline.ReadDir(".") // of a link, the path is followed wherever it leads
+	has := func(name string, is func(fs.DirEntry) bool) bool {
+		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name && is(e) })
+	}
+	if err != nil || !has(part, fs.DirEntry.IsDir) || !has(images.PipelineFile, func(e fs.DirEntry) bool { return !e.IsDir() }) {
+		pipeline.Close()
+		return nil, ""
+	}
+	return pipeline, part
 }
 
 // openSnapshot opens a model of a snapshot in the folder of a repository.

@@ -81,6 +81,10 @@ func (o Options) Open(path string) (m *tensorfs.Model, err error) {
 		return nil, refuse(path, err)
 	}
 	if name == "." {
+		if pipeline, part := o.openPart(src.Location(".")); pipeline != nil {
+			src.Close()
+			return owning(pipeline)(openDir(pipeline, part))
+		}
 		return owning(src)(openDir(src, "."))
 	}
 	if dir, name, ok := ollama.Locate(path); ok {

@@ -196,6 +196,23 @@ func allNames(entries []fs.DirEntry) []string {
 // maxParts bounds the directories that are looked into for what is wrong.
 const maxParts = 64
 
+// withBelow returns the names of a directory's files, and the paths of the files in the directories
+// below it.
+func withBelow(src source.FS, dir string, entries []fs.DirEntry) []string {
+	files, looked := fileNames(entries), 0
+	for _, e := range entries {
+		if !e.IsDir() || looked == maxParts {
+			continue
+		}
+		looked++
+		below, _ := src.ReadDir(path.Join(dir, e.Name())) // a directory that cannot be read is not one of the parts
+		for _, name := range fileNames(below) {
+			files = append(files, e.Name()+"/"+name)
+		}
+	}
+	return files
+}
+
 // several returns the error about a directory that has several models, or none.
 func several(src source.FS, dir string, r *pick.Refusal) error {
 	advice := usual
@@ -225,18 +242,7 @@ func noModel(src source.FS, dir string, entries []fs.DirEntry, r *pick.Refusal) 
 	if slices.Contains(names, "manifests") && slices.Contains(names, "blobs") {
 		return tensorfs.Unsupported(at, "it is an Ollama store", "name a model of it as ollama:NAME with OLLAMA_MODELS="+tensorfs.Printable(at)+", or its manifest")
 	}
-	files, looked := fileNames(entries), 0
-	for _, e := range entries {
-		if !e.IsDir() || looked == maxParts {
-			continue
-		}
-		looked++
-		below, _ := src.ReadDir(path.Join(dir, e.Name())) // a directory that cannot be read is not one of the parts
-		for _, name := range fileNames(below) {
-			files = append(files, e.Name()+"/"+name)
-		}
-	}
-	if parts := pick.Nothing(files); parts.Example(false) != (pick.Select{}) {
+	if parts := pick.Nothing(withBelow(src, dir, entries)); parts.Example(false) != (pick.Select{}) {
 		return several(src, dir, parts)
 	}
 	if problem, advice := foreign.Directory(path.Base(at), names); problem != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/describe"
+	"github.com/tensorfs/tensorfs/internal/libdir"
 	"github.com/tensorfs/tensorfs/internal/verify"
 )
 
@@ -35,6 +36,19 @@ func (o *catOptions) run(cmd *cobra.Command, args []string) error {
 	model, path, stdout := args[0], cli.TreePath(args[1]), cmd.OutOrStdout()
 	if path == "" || path == "." {
 		return cli.UsageError{Err: fmt.Errorf("%s is the tree itself; tensorfs ls %s lists it", tensorfs.Quote(args[1]), conceal.Printable(model))}
+	}
+	if p := pipelineOf(model); p != nil {
+		switch m, rest := p.At(path); {
+		case m != nil && rest == "":
+			return fmt.Errorf("%s is a directory; tensorfs ls %s lists it", tensorfs.Printable(path), conceal.Printable(m.Call))
+		case m != nil:
+			model, path = m.Call, rest
+		case path == libdir.ReadmeName:
+			_, err := io.WriteString(stdout, libraryReadme("library", p.Library))
+			return cli.IgnorePipe(err)
+		default:
+			return fmt.Errorf("%s is not in the tree; tensorfs ls %s shows the paths", tensorfs.Printable(path), conceal.Printable(model))
+		}
 	}
 	t, err := o.open(model)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/describe"
@@ -92,16 +93,17 @@ const maxModels = 10_000
 // printOne describes a model: on a screen, below others after an empty line, or as the JSON that it returns.
 func (o *infoOptions) printOne(stdout io.Writer, name string, below, several bool) (what any, err error) {
 	defer rescue.To(&err, conceal.Printable(name))
+	if p := pipelineOf(name); p != nil && o.metadata == "" && !o.memory.asked && len(o.LoRA) == 0 { // which are about one model
+		return o.printPipeline(stdout, p, name, below)
+	}
 	t, err := o.open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Model.Close()
 	if o.metadata != "" {
-		if below {
-			if _, err := fmt.Fprintln(stdout); err != nil {
-				return nil, err
-			}
+		if err := o.separate(stdout, below); err != nil {
+			return nil, err
 		}
 		return o.printMetadataOf(stdout, t.Model, conceal.Name(name), several)
 	}
@@ -119,10 +121,29 @@ func (o *infoOptions) printOne(stdout io.Writer, name string, below, several boo
 		text, err := json.Marshal(info)
 		return json.RawMessage(text), err
 	}
-	if below {
-		if _, err := fmt.Fprintln(stdout); err != nil {
-			return nil, err
-		}
+	if err := o.separate(stdout, below); err != nil {
+		return nil, err
 	}
 	return nil, (&infoScreen{info: info, memory: need, config: t.Model.Config, width: max(cli.Width(stdout), cli.Narrowest)}).print(stdout)
+}
+
+// separate prints an empty line above a model that is below others.
+func (o *infoOptions) separate(stdout io.Writer, below bool) error {
+	if !below {
+		return nil
+	}
+	_, err := fmt.Fprintln(stdout)
+	return err
+}
+
+// printPipeline is printOne for a pipeline of diffusers.
+func (o *infoOptions) printPipeline(stdout io.Writer, p *library.Pipeline, name string, below bool) (what any, err error) {
+	info, err := o.describePipeline(p, name)
+	if err != nil || o.json {
+		return info, err
+	}
+	if err := o.separate(stdout, below); err != nil {
+		return nil, err
+	}
+	return nil, info.print(stdout)
 }

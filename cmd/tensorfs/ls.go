@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/describe"
@@ -54,12 +55,15 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	l := &listing{opts: o, w: bufio.NewWriter(cmd.OutOrStdout()), width: cli.TableWidth(cmd.OutOrStdout())}
+	if parts := pipelineOf(model); parts != nil {
+		return o.listParts(l, parts, model, glob, &p)
+	}
 	t, err := o.open(model)
 	if err != nil {
 		return err
 	}
 	defer t.Model.Close()
-	l := &listing{opts: o, w: bufio.NewWriter(cmd.OutOrStdout()), width: cli.TableWidth(cmd.OutOrStdout())}
 	err = l.walk(t.Root, p.MayMatchBelow, p.Matches)
 	if err == nil && l.n == 0 {
 		err = l.walkTensors(t, &p)
@@ -78,6 +82,38 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	l.end()
 	return l.w.Flush()
+}
+
+// listParts lists the tree of a pipeline of diffusers, which has a tree for each part.
+func (o *lsOptions) listParts(l *listing, parts *library.Pipeline, model, glob string, p *cli.PathPattern) error {
+	root := treesOf(parts.Library, "library", o.openListed).Root()
+	for i := range root.Len() {
+		e := root.Entry(i)
+		if e.Lazy != nil && !p.MayMatchBelow(e.Name) {
+			continue
+		}
+		if err := l.walkLazy(e, p); err != nil {
+			return err
+		}
+	}
+	if l.n == 0 && glob != "" && !o.json {
+		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, conceal.Printable(model))
+	}
+	l.end()
+	return l.w.Flush()
+}
+
+// walkLazy adds what matches of an entry, and opens it if it is a model.
+func (l *listing) walkLazy(e tensorfs.Entry, p *cli.PathPattern) (err error) {
+	if e.Lazy != nil {
+		dir, model, err := e.Lazy.Open()
+		if err != nil {
+			return err
+		}
+		defer model.Close()
+		e = tensorfs.Entry{Name: e.Name, Dir: dir}
+	}
+	return l.walk(tensorfs.Entries{e}, p.MayMatchBelow, p.Matches)
 }
 
 // listing prints entries of a tree.

@@ -59,7 +59,7 @@ func (o *mountOptions) openOnDemand(name, mountpoint string) (*server.Content, e
 	}
 	models := &demand.Models{OpenTree: o.openAmong, Idle: o.library.idle, Logger: o.remote.logger}
 	lookups := demand.New(demand.Options{Names: names, Open: models.Open})
-	c := o.libraryContent(l, name, (&libdir.OnDemand{Trees: o.trees(l, "on-demand"), Lookups: lookups, Began: time.Now()}).Root)
+	c := o.libraryContent(l, name, (&libdir.OnDemand{Trees: treesOf(l, "on-demand", o.openListed), Lookups: lookups, Began: time.Now()}).Root)
 	c.Library.OnDemand = lookups
 	c.Options.Waits, c.Options.Traffic = true, client.Traffic
 	if library.Absent(name) != nil { // such a mount needs no models on this machine

@@ -48,6 +48,9 @@ func (o *mountOptions) openContent(name, mountpoint string) (*server.Content, er
 	}
 	isStore := slices.Contains(library.Stores, name)
 	mayBe := o.inside == "" // which is for a single model
+	if p := pipelineOf(name); mayBe && p != nil {
+		return o.openLibrary(p.Library, name, mountpoint)
+	}
 	if mayBe && (isStore || !formats.IsName(name) && source.HasDir(name) && !library.Single(name, library.Options{Skip: isOurs})) {
 		l, err := library.Open(name, library.Options{Skip: isOurs, Missing: true})
 		if err != nil {
@@ -95,7 +98,7 @@ func (o *mountOptions) openLibrary(l *library.Library, name, mountpoint string) 
 	if err := o.checkLibrary(l, mountpoint); err != nil {
 		return nil, err
 	}
-	return o.libraryContent(l, name, o.trees(l, "library").Root), nil
+	return o.libraryContent(l, name, treesOf(l, "library", o.openListed).Root), nil
 }
 
 // libraryContent returns what a server serves of a library, laid out by root.
@@ -144,8 +147,11 @@ func inside(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// trees lays a library out with a tree for each model. text is the name of README's text.
-func (o *mountOptions) trees(l *library.Library, text string) *libdir.Trees {
-	readme := strings.ReplaceAll(system(runtime.GOOS).text(text), "{name}", tensorfs.Printable(l.Name))
-	return &libdir.Trees{Library: l, Open: o.openListed, Readme: readme}
+// treesOf lays a library out with a tree for each model. text is the name of README's text.
+func treesOf(l *library.Library, text string, open func(*library.Model) (*tree.Tree, error)) *libdir.Trees {
+	return &libdir.Trees{Library: l, Open: open, Readme: libraryReadme(text, l)}
+}
+
+func libraryReadme(text string, l *library.Library) string {
+	return strings.ReplaceAll(system(runtime.GOOS).text(text), "{name}", tensorfs.Printable(l.Name))
 }

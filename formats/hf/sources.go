@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/adapter"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
@@ -40,8 +41,9 @@ func (b *builder) sources() {
 		if strings.HasSuffix(name, indexSuffix) && (b.set.index == nil || name != b.set.index.name) {
 			continue
 		}
-		b.addSource(e, name)
+		b.addSource(e, name, name)
 	}
+	b.tokenizerOfPart()
 	for _, e := range b.dir.entries {
 		if below := subfolder(e.Name()); below != nil && !e.Type().IsRegular() && !slices.Contains(modules, e.Name()) {
 			b.sourcesBelow(e.Name(), below)
@@ -97,8 +99,31 @@ func moduleFile(file string) bool {
 	return auxiliary[path.Ext(file)] || path.Ext(file) == ".safetensors" || path.Ext(file) == ".bin"
 }
 
-// addSource lists a file, unless it is a directory or a link that leads nowhere.
-func (b *builder) addSource(e fs.DirEntry, name string) {
+// tokenizerOfPart lists the files of the tokenizer that a pipeline of diffusers keeps in another
+// directory than the text encoder, as if they were beside its weights.
+func (b *builder) tokenizerOfPart() {
+	src, pipeline := b.dir.src, path.Dir(b.dir.path)
+	tokenizer := images.TokenizerOf(path.Base(b.dir.path))
+	if tokenizer == "" {
+		return
+	}
+	above, err := src.ReadDir(pipeline)
+	if err != nil || !slices.ContainsFunc(above, func(e fs.DirEntry) bool { return e.Name() == images.PipelineFile }) {
+		return
+	}
+	entries, err := src.ReadDir(path.Join(pipeline, tokenizer))
+	if err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return b.dir.has(e.Name()) }) {
+		return // it has a tokenizer of its own
+	}
+	for _, e := range entries {
+		if auxiliary[path.Ext(e.Name())] && tensorfs.ValidName(e.Name()) {
+			b.addSource(e, path.Join("..", tokenizer, e.Name()), e.Name())
+		}
+	}
+}
+
+// addSource lists a file by a label, unless it is a directory or a link that leads nowhere.
+func (b *builder) addSource(e fs.DirEntry, name, label string) {
 	isFile := e.Type().IsRegular()
 	if e.Type()&fs.ModeSymlink != 0 {
 		f, err := b.dir.take(name)
@@ -109,7 +134,7 @@ func (b *builder) addSource(e fs.DirEntry, name string) {
 		}
 	}
 	if isFile {
-		b.model.Sources = append(b.model.Sources, source.Unopened(b.dir.src, b.dir.name(name), name))
+		b.model.Sources = append(b.model.Sources, source.Unopened(b.dir.src, b.dir.name(name), label))
 	}
 }
 
@@ -147,6 +172,6 @@ func (b *builder) sourcesBelow(folder string, belongs func(file string) bool) {
 			b.warn("some files in %s are left out: at most %d in folders belong to a model", folder, maxBelow)
 			return
 		}
-		b.addSource(e, folder+"/"+e.Name())
+		b.addSource(e, folder+"/"+e.Name(), folder+"/"+e.Name())
 	}
 }

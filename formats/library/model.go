@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
@@ -49,6 +51,13 @@ func (m *Model) Identity() (id string, modified time.Time, err error) {
 		}
 		for _, e := range entries {
 			files = append(files, filepath.Join(m.Path(), e.name))
+		}
+		if tokenizer := images.TokenizerOf(path.Base(m.Rel)); tokenizer != "" { // which the model's directory does not have
+			at := filepath.Join(filepath.Dir(m.Path()), tokenizer)
+			entries, _ := readDirectory(at, entry.isFile)
+			for _, e := range entries {
+				files = append(files, filepath.Join(at, e.name))
+			}
 		}
 	}
 	h := sha256.New()

@@ -88,6 +88,9 @@ func Model(files []string, sel Select) (string, *Refusal) {
 	case len(main) > 0:
 		return "", &Refusal{Choices: main, Several: true, all: choices, bare: bare}
 	case bare || slices.Contains(files, "config.json"):
+		if r := Nothing(files); r.pipeline && len(r.parts) > 0 { // the files beside the parts are other forms of them
+			return "", r
+		}
 		return ".", nil
 	}
 	return "", Nothing(files)

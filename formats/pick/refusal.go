@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
 
@@ -32,7 +33,7 @@ type Refusal struct {
 // Nothing returns the Refusal of a listing without a model at its top. It names
 // the directories in it that have one.
 func Nothing(files []string) *Refusal {
-	r := &Refusal{pipeline: slices.Contains(files, "model_index.json")}
+	r := &Refusal{pipeline: slices.Contains(files, images.PipelineFile)}
 	below := map[string][]string{}
 	for _, f := range files {
 		if dir, name, ok := strings.Cut(f, "/"); ok {

@@ -85,13 +85,14 @@ var pathUses = map[string]struct {
 	"cmd/tensorfs/umount.go os.ReadFile":                  {1, systemFile},
 	"cmd/tensorfs/usage.go os.Open":                       {1, systemFile},
 
-	"formats/library/forms.go source.ReadRegular": {2, listing},
-	"formats/library/library.go os.Stat":          {1, listing},
-	"formats/library/model.go source.ReadRegular": {1, listing},
-	"formats/library/stores.go os.Stat":           {1, listing},
-	"formats/library/watch.go os.OpenFile":        {1, listing},
-	"formats/library/watch.go os.Stat":            {2, listing},
-	"formats/library/watch.go source.ReadRegular": {1, listing},
+	"formats/library/forms.go source.ReadRegular":    {2, listing},
+	"formats/library/library.go os.Stat":             {1, listing},
+	"formats/library/model.go source.ReadRegular":    {1, listing},
+	"formats/library/pipeline.go source.ReadRegular": {1, listing},
+	"formats/library/stores.go os.Stat":              {1, listing},
+	"formats/library/watch.go os.OpenFile":           {1, listing},
+	"formats/library/watch.go os.Stat":               {2, listing},
+	"formats/library/watch.go source.ReadRegular":    {1, listing},
 
 	"formats/ollama/store.go source.Abs": {1, "it finds by the letters of a path which store a manifest is in; the store is opened as any path that the user names"},
 

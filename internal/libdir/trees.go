@@ -22,6 +22,9 @@ type Trees struct {
 	dir  tensorfs.Dir
 }
 
+// ReadmeName is the file that tells what a library is.
+const ReadmeName = "README"
+
 // Root returns the top directory as it is now.
 func (s *Trees) Root() tensorfs.Dir {
 	_, dir := s.now()
@@ -41,7 +44,7 @@ func (s *Trees) now() (*library.List, tensorfs.Dir) {
 
 // layOut makes the directories of a list.
 func (s *Trees) layOut(list *library.List) tensorfs.Dir {
-	readme := tensorfs.Entry{Name: "README", Data: tensorfs.Bytes(s.Readme)}
+	readme := tensorfs.Entry{Name: ReadmeName, Data: tensorfs.Bytes(s.Readme)}
 	var models []tensorfs.Entry
 	for _, m := range list.Models {
 		models = append(models, tensorfs.Entry{Name: m.Name, Lazy: s.lazy(m)})

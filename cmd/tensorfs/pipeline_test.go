@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
+)
+
+// pipelineFiles are the files of a pipeline of diffusers: a denoiser, a VAE and two text encoders, whose
+// tokenizers are in directories of their own.
+func pipelineFiles(t *testing.T) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{"scheduler/scheduler_config.json": []byte("{}")}
+	for from, to := range map[string]string{
+		"images/flux-diffusers/transformer": "transformer", "images/flux-diffusers/vae": "vae",
+		"architectures/t5encoder": "text_encoder_2", "architectures/qwen2.5-vl": "text_encoder",
+	} {
+		found, err := os.ReadDir(testdata + from)
+		must(t, err)
+		for _, e := range found {
+			b, err := os.ReadFile(filepath.Join(testdata+from, e.Name()))
+			must(t, err)
+			at := to
+			if strings.HasPrefix(e.Name(), "tokenizer") || e.Name() == "spiece.model" {
+				at = strings.Replace(to, "text_encoder", "tokenizer", 1)
+			}
+			files[at+"/"+e.Name()] = b
+		}
+	}
+	files["model_index.json"] = []byte(`{"_class_name":"FluxPipeline","_diffusers_version":"0.36.0","scheduler":["diffusers","FlowMatchEulerDiscreteScheduler"],` +
+		`"text_encoder":["transformers","Qwen2_5_VLForConditionalGeneration"],"text_encoder_2":["transformers","T5EncoderModel"],"tokenizer":["transformers","Qwen2Tokenizer"],` +
+		`"tokenizer_2":["transformers","T5TokenizerFast"],"transformer":["diffusers","FluxTransformer2DModel"],"vae":["diffusers","AutoencoderKL"],"image_encoder":[null,null],"feature_extractor":["transformers","X"]}`)
+	return files
+}
+
+// TestPipeline holds that a pipeline of diffusers is read by its parts.
+func TestPipeline(t *testing.T) {
+	apart(t)
+	dir := filepath.Join(t.TempDir(), "pipe")
+	must(t, testmodel.Write(dir, pipelineFiles(t)))
+	ok := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := command(args...)
+		if code != 0 || stderr != "" {
+			t.Fatalf("%q: exit code %d: %s", args, code, stderr)
+		}
+		return stdout
+	}
+
+	screen := ok("info", dir)
+	for _, want := range []string{
+		"pipeline      FluxPipeline", "FluxTransformer2DModel", "AutoencoderKL", "T5EncoderModel", "gguf/, hf/",
+		"scheduler (FlowMatchEulerDiscreteScheduler)", "tokenizer_2 (T5TokenizerFast)", "feature_extractor (X)",
+	} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("info lacks %q:\n%s", want, screen)
+		}
+	}
+	var info struct {
+		Format, Pipeline string
+		Parts            []struct {
+			Name, Library, Class, Error string
+			Missing                     bool
+			Model                       *struct {
+				Architecture string
+				Tensors      int
+			}
+		}
+	}
+	must(t, json.Unmarshal([]byte(ok("info", "--json", dir)), &info))
+	var parts []string
+	for _, p := range info.Parts {
+		line := p.Name + " " + p.Class
+		if p.Model != nil {
+			line += " " + p.Model.Architecture
+		}
+		if p.Missing {
+			line += " missing"
+		}
+		parts = append(parts, line+p.Error)
+	}
+	if want := []string{"feature_extractor X missing", "scheduler FlowMatchEulerDiscreteScheduler", "text_encoder Qwen2_5_VLForConditionalGeneration qwen2vl", "text_encoder_2 T5EncoderModel t5encoder",
+		"tokenizer Qwen2Tokenizer", "tokenizer_2 T5TokenizerFast", "transformer FluxTransformer2DModel flux", "vae AutoencoderKL unknown"}; !slices.Equal(parts, want) || info.Pipeline != "FluxPipeline" || info.Format != "diffusers" {
+		t.Errorf("info --json: %q %q %q\nwant %q", info.Format, info.Pipeline, parts, want)
+	}
+
+	list := strings.Fields(ok("ls", dir))
+	for _, want := range []string{"README", "transformer/gguf/model.gguf", "transformer/raw/proj_out.weight", "text_encoder_2/gguf/model.gguf", "text_encoder_2/source/tokenizer.json", "vae/README"} {
+		if !slices.Contains(list, want) {
+			t.Errorf("ls lacks %s", want)
+		}
+	}
+	if got := ok("ls", dir, "*/gguf/*.gguf"); got != "text_encoder/gguf/mmproj.gguf\ntext_encoder/gguf/model.gguf\ntext_encoder_2/gguf/model.gguf\ntransformer/gguf/model.gguf\n" {
+		t.Errorf("ls with a pattern:\n%s", got)
+	}
+	if got := ok("ls", "-l", dir, "vae/raw"); !strings.Contains(got, "BF16") || strings.Count(got, "\n") != 1 {
+		t.Errorf("ls -l of one directory:\n%s", got)
+	}
+
+	// Each part is what a directory with all of its files is.
+	whole := map[string][]byte{}
+	for name, b := range pipelineFiles(t) {
+		if dir, file, ok := strings.Cut(name, "/"); ok {
+			whole[strings.Replace(dir, "tokenizer", "text_encoder", 1)+"/"+file] = b
+		}
+	}
+	alone := t.TempDir()
+	must(t, testmodel.Write(alone, whole))
+	for _, path := range []string{
+		"text_encoder_2/gguf/model.gguf", "text_encoder/gguf/model.gguf", "text_encoder/gguf/mmproj.gguf", "transformer/gguf/model.gguf",
+		"/text_encoder_2/hf/spiece.model", "text_encoder_2/source/tokenizer.json", "vae/npy/x.npy",
+	} {
+		part, file, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		if file == "npy/x.npy" {
+			file = strings.Fields(ok("ls", dir, part+"/npy"))[0]
+			path, file = file, strings.TrimPrefix(file, part+"/")
+		}
+		want := ok("cat", filepath.Join(alone, part), file)
+		for _, args := range [][]string{{dir, path}, {filepath.Join(dir, part), file}} {
+			if got := ok(append([]string{"cat"}, args...)...); got != want {
+				t.Errorf("cat %q is not what the same model has elsewhere", args)
+			}
+		}
+	}
+	if got := ok("cat", dir, "README"); !strings.Contains(got, dir) {
+		t.Errorf("README: %s", got)
+	}
+	must(t, testmodel.Write(dir, map[string][]byte{"flux1.safetensors": pipelineFiles(t)["vae/diffusion_pytorch_model.safetensors"]})) // the denoiser once more
+	for args, want := range map[string]string{
+		"cat D transformer":          "transformer is a directory; tensorfs ls D/transformer lists it",
+		"cat D transformer/raw":      "raw is a directory; tensorfs ls D/transformer raw lists it",
+		"cat D transformer/raw/none": "raw/none is not in the tree; tensorfs ls D/transformer shows the paths",
+		"cat D scheduler/x":          "scheduler/x is not in the tree; tensorfs ls D shows the paths",
+		"ls D none":                  `no path of the tree matches "none"; tensorfs ls D shows all`,
+		"stat D":                     "D: it is a diffusers pipeline with the parts text_encoder, text_encoder_2, transformer, vae; name one, such as D/text_encoder",
+		"report D":                   "D: it is a diffusers pipeline with the parts text_encoder, text_encoder_2, transformer, vae; name one, such as D/text_encoder",
+		"diff D D/vae":               "D: it is a diffusers pipeline with the parts text_encoder, text_encoder_2, transformer, vae; name one, such as D/text_encoder",
+		"info --context 8 D":         "D: it is a diffusers pipeline with the parts text_encoder, text_encoder_2, transformer, vae; name one, such as D/text_encoder",
+	} {
+		code, _, stderr := command(strings.Fields(strings.ReplaceAll(args, "D", dir))...)
+		if want = "tensorfs: " + strings.ReplaceAll(want, "D", dir) + "\n"; code == 0 || stderr != want {
+			t.Errorf("%s: exit code %d\n%swant\n%s", args, code, stderr, want)
+		}
+	}
+
+	if got := ok("info", dir); !strings.Contains(got, "FluxPipeline") || !strings.Contains(got, "flux1") {
+		t.Errorf("info with a file beside the parts:\n%s", got)
+	}
+}
