@@ -272,13 +272,14 @@ func stemOf(name string) string {
 	return name[:max(strings.LastIndexByte(name, '.'), 0)]
 }
 
-// scaleLike returns for each module the first tensor whose name suggests a scale.
+// scaleLike returns for each module the first tensor whose name suggests a scale. A scale is not an
+// 8-bit float itself; FLUX names the weights of its norms so.
 func (b *builder) scaleLike() map[string]string {
 	m := make(map[string]string)
 	for i := range b.tensors.List {
 		name := b.tensors.List[i].Source
 		stem := stemOf(name)
-		if _, ok := m[stem]; !ok && strings.Contains(name[len(stem):], "scale") {
+		if _, ok := m[stem]; !ok && !slices.Contains(f8, b.tensors.List[i].DType) && strings.Contains(name[len(stem):], "scale") {
 			m[stem] = name
 		}
 	}

@@ -140,9 +140,11 @@ func (f *Files) composedImage(m *tensorfs.Model, a *images.Architecture) (list [
 			d.shape = folded
 		}
 	}
-	fileType := fileTypes[tensorfs.F16]
-	if n := types[tensorfs.BF16]; n > types[tensorfs.F16] && n > types[tensorfs.F32] {
-		fileType = fileTypes[tensorfs.BF16]
+	fileType := fileTypes[tensorfs.BF16]
+	for of, n := range types {
+		if of != tensorfs.BF16 && n >= types[tensorfs.BF16] {
+			fileType = fileTypes[tensorfs.F16]
+		}
 	}
 	meta = []tensorfs.Meta{{Key: "general.architecture", Value: a.Name}, {Key: keyVersion, Value: uint32(2)}, {Key: keyType, Value: fileType}}
 	return afterBiases(list), append(meta, shapes...), nil
