@@ -43,6 +43,9 @@ func read(text string) (list []*Architecture) {
 			list = append(list, &Architecture{Name: rest})
 			continue
 		}
+		if word == scalesWord {
+			continue
+		}
 		a := list[len(list)-1]
 		switch word {
 		case "title":
@@ -68,6 +71,24 @@ func read(text string) (list []*Architecture) {
 		}
 	}
 	return list
+}
+
+// scalesWord begins the line of images.txt about scales.
+const scalesWord = "scales"
+
+// scales returns the ends of the names of scales.
+var scales = sync.OnceValue(func() []string {
+	_, line, _ := strings.Cut(text, "\n"+scalesWord+" ")
+	line, _, _ = strings.Cut(line, "\n")
+	return strings.Fields(line)
+})
+
+// IsScale reports whether a tensor is the scale of other tensors by its name, or tells of scales.
+func IsScale(name string) bool {
+	return slices.ContainsFunc(scales(), func(end string) bool {
+		whole, ok := strings.CutPrefix(end, "=")
+		return ok && name == whole || !ok && strings.HasSuffix(name, end)
+	})
 }
 
 // Find returns an architecture by its name in GGUF files, nil if it is not one of an image model.

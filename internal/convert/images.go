@@ -11,7 +11,6 @@ import (
 	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
-	"github.com/tensorfs/tensorfs/views"
 )
 
 // This file writes GGUF files of image and video models, which follow no rule of language
@@ -156,8 +155,8 @@ func (d *drawn) choose(a *images.Architecture) error {
 	n, _ = tensorfs.Elements(d.shape)
 	wide := a.Wide(d.name, d.shape, n)
 	switch {
-	case t.Quant != nil || t.Owner != "" || strings.HasSuffix(d.name, ".scale_weight") || strings.HasSuffix(d.name, ".scale_input") || d.name == "scaled_fp8":
-		return fmt.Errorf("%s is quantised with scales in tensors of their own, which ComfyUI-GGUF's converter does not know", tensorfs.Quote(t.Source))
+	case t.Quant != nil || t.Owner != "" || images.IsScale(d.name):
+		return fmt.Errorf("%s belongs to weights whose scales are tensors of their own, which ComfyUI-GGUF's converter does not apply; name the release of the model in BF16 or F16", tensorfs.Quote(t.Source))
 	case len(d.shape) > 4 && !a.Five:
 		return fmt.Errorf("%s has %d dimensions, and a file of %s has no such tensors", tensorfs.Quote(t.Source), len(d.shape), a.Title)
 	case len(d.shape) > 4, wide && (t.DType == tensorfs.F32 || t.DType == tensorfs.BF16):
@@ -240,16 +239,9 @@ func (f *Files) denoiser(m *tensorfs.Model, a *images.Architecture) (list []draw
 		}
 	}
 	for part, n := range others {
-		f.Leave(tensorfs.Printable(part), "beside the denoiser, and programs take it from a file of its own: "+counted(n))
+		f.Leave(tensorfs.Printable(part), fmt.Sprintf("left out (tensors: %d): it is beside the denoiser, and programs take it from a file of its own", n))
 	}
 	return list, false, nil
-}
-
-func counted(n int64) string {
-	if n == 1 {
-		return "1 tensor"
-	}
-	return fmt.Sprintf("%d tensors", n)
 }
 
 // translatedImage returns the tensors of a directory of diffusers by their names in the reference.
@@ -304,14 +296,14 @@ func (f *Files) draw(list []drawn) (stored []gguf.Stored, err error) {
 			if to == tensorfs.Unknown || t.DType == to && t.Change == nil {
 				continue
 			}
-			data, err := views.Encode(&t, to)
+			made, err := encoded(&t, d.name, to, nil)
 			if err != nil {
-				return nil, fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), to, err)
+				return nil, err
 			}
 			if !holds(to, t.DType) {
 				rounded[to.String()] = append(rounded[to.String()], d.name)
 			}
-			t = tensorfs.Tensor{Source: t.Source, DType: to, Shape: d.shape, Data: data}
+			t = tensorfs.Tensor{Source: t.Source, DType: to, Shape: d.shape, Data: made.Data}
 		}
 		f.count(t.DType)
 		stored = append(stored, gguf.Stored{Name: d.name, DType: t.DType, Shape: d.shape, Data: t.Data})

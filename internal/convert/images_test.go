@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
@@ -130,5 +131,30 @@ func compareTensors(t *testing.T, made *gguf.File, table string, quantised bool)
 	}
 	if n != len(made.Tensors) {
 		t.Errorf("%d tensors, want %d", len(made.Tensors), n)
+	}
+}
+
+// TestImageScales holds that weights with scales beside them are refused, whatever these are called.
+func TestImageScales(t *testing.T) {
+	for name, s := range map[string]testmodel.SafeTensor{
+		"double_blocks.0.img_attn.proj.scale_weight": {DType: tensorfs.F32, Data: make([]byte, 4)},
+		"double_blocks.0.img_attn.proj.weight_scale": {DType: tensorfs.F32, Data: make([]byte, 4)},
+		"double_blocks.0.img_attn.proj.comfy_quant":  {DType: tensorfs.U8, Shape: []int64{2}, Data: []byte("{}")},
+		"scaled_fp8": {DType: tensorfs.F8_E4M3, Shape: []int64{2}, Data: make([]byte, 2)},
+	} {
+		s.Name = name
+		weight := testmodel.SafeTensor{Name: "double_blocks.0.img_attn.proj.weight", DType: tensorfs.F8_E4M3, Shape: []int64{2, 4}, Data: make([]byte, 8)}
+		path := filepath.Join(t.TempDir(), "flux.safetensors")
+		if err := os.WriteFile(path, testmodel.Safetensors([]testmodel.SafeTensor{weight, s}, nil), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		m, err := formats.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if f := convert.GGUF(m, convert.Options{}); !strings.Contains(f.Reason, name) || !strings.HasSuffix(f.Reason, "name the release of the model in BF16 or F16") {
+			t.Errorf("with %s: %q", name, f.Reason)
+		}
 	}
 }

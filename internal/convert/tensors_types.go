@@ -173,8 +173,8 @@ func (x *fileTensors) encode() (list []gguf.Stored, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if stored.Data, err = views.Weighted(t.tensor, t.to, by); err != nil {
-				return nil, fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.tensor.Source), t.name, err)
+			if stored, err = encoded(t.tensor, t.name, t.to, by); err != nil {
+				return nil, err
 			}
 		}
 		list = append(list, stored)
@@ -185,6 +185,15 @@ func (x *fileTensors) encode() (list []gguf.Stored, err error) {
 		x.note(t.name, t.to, stored.Shape, t.exact || again)
 	}
 	return list, nil
+}
+
+// encoded makes a tensor of a file, in a type that its own numbers are converted to.
+func encoded(t *tensorfs.Tensor, name string, to tensorfs.DType, by views.Importance) (gguf.Stored, error) {
+	data, err := views.Weighted(t, to, by)
+	if err != nil {
+		return gguf.Stored{}, fmt.Errorf("%s cannot be %s as %s: %w", tensorfs.Quote(t.Source), tensorfs.Printable(name), to, err)
+	}
+	return gguf.Stored{Name: name, DType: to, Shape: t.Numbers(), Data: data}, nil
 }
 
 // importanceError explains why an importance matrix does not belong to the model.
