@@ -24,6 +24,7 @@ ROOT = HERE.parents[1]
 ARCHITECTURES = ROOT / "testdata/architectures"
 PUBLISHED = ROOT / "testdata/published"
 PACKED = ROOT / "testdata/quantise/foreign.zip"
+IMAGES = ROOT / "testdata/images"
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
 CHECKS = (  # the program, where it is installed, its checks
     ("transformers-4", "hf4", "check_transformers.py"),
@@ -42,6 +43,7 @@ CHECKS = (  # the program, where it is installed, its checks
     ("gptqmodel", "packed", "check_packed.py"),
     ("bitsandbytes", "packed", "check_packed.py"),
     ("auto-round", "autoround", "check_packed.py"),
+    ("diffusers", "images", "check_images.py"),
     ("peft", "peft", "check_lora.py"),
     ("mlx-lm", "mlx", "check_lora_mlx.py"),
     ("mergekit", "merge", "check_merge.py"),
@@ -105,6 +107,7 @@ class Trial:
             self.architectures(name)
             self.published(name)
             self.packed(name)
+            self.images(name)
         if not name or name in RECIPES:
             self.recipes()
 
@@ -114,6 +117,17 @@ class Trial:
             for name in files.namelist():
                 if "/" in name and only in ("", name.split("/")[0]):
                     files.extract(name, self.models / "packed")
+
+    def images(self, only: str) -> None:
+        """Puts image models, and GGUF files of several types, where they are mounted."""
+        for source in sorted(IMAGES.glob("*/model.safetensors")):
+            name = source.parent.name
+            if only not in ("", name):
+                continue
+            (self.models / "images/source").mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, self.models / "images/source" / (name + ".safetensors"))
+            for kind in ("q8_0", "q5_k_m", "q4_k_m", "q2_k"):
+                self.gguf(source, self.models / "images" / kind / (name + ".gguf"), kind)
 
     def architectures(self, only: str) -> None:
         """Puts the models of testdata/architectures, and the GGUF files that they become, where they are mounted."""
@@ -334,7 +348,7 @@ def main() -> int:
     options = parser.parse_args()
     stores = options.only.split("/")[1:2] == ["out"]  # of check_stores.py, which makes what it needs
     fields = options.only.split("/")[0] in ("config_fields", "settings")  # of checks that need no model
-    known = [*RECIPES, *DIALECTS, *toy_names(), *(d.name for d in golden(ARCHITECTURES) + golden(PUBLISHED))]
+    known = [*RECIPES, *DIALECTS, *toy_names(), *(d.name for d in golden(ARCHITECTURES) + golden(PUBLISHED)), *(f.parent.name for f in IMAGES.glob("*/model.safetensors"))]
     if options.only and not stores and not fields and (name := options.only.split("/")[0]) not in known:
         with zipfile.ZipFile(PACKED) as files:
             if f"{name}/config.json" not in files.namelist():
