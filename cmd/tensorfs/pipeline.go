@@ -144,7 +144,7 @@ func (info *pipelineInfo) print(stdout io.Writer) error {
 	for _, warning := range info.Warnings {
 		s.row("warning", 2, "%s", warning)
 	}
-	s.row("one part", 2, "tensorfs info %s", conceal.Printable(filepath.Join(info.Path, firstModel(info.Parts))))
+	s.row("one part", 2, "tensorfs info %s/%s", conceal.Printable(strings.TrimSuffix(info.Model, "/")), tensorfs.Printable(firstModel(info.Parts)))
 	return w.Flush()
 }
 

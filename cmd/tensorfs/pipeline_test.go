@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/testing/testhub"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
@@ -127,6 +128,9 @@ func TestPipeline(t *testing.T) {
 			}
 		}
 	}
+	if got := ok("cat", dir, "vae/gguf/tensorfs.json"); !strings.Contains(got, "no rules for a GGUF file of diffusers' ") {
+		t.Errorf("gguf/ of a VAE: %s", got)
+	}
 	if got := ok("cat", dir, "README"); !strings.Contains(got, dir) {
 		t.Errorf("README: %s", got)
 	}
@@ -150,5 +154,34 @@ func TestPipeline(t *testing.T) {
 
 	if got := ok("info", dir); !strings.Contains(got, "FluxPipeline") || !strings.Contains(got, "flux1") {
 		t.Errorf("info with a file beside the parts:\n%s", got)
+	}
+}
+
+// TestPipelineOfHub holds that a pipeline in the Hugging Face cache is read by its parts, and that a
+// text encoder on the Hub has its tokenizer.
+func TestPipelineOfHub(t *testing.T) {
+	apart(t)
+	cache := t.TempDir()
+	t.Setenv("HF_HUB_CACHE", cache)
+	const commit = "0123456789abcdef0123456789abcdef01234567"
+	repository := map[string][]byte{"models--acme--pipe/refs/main": []byte(commit)}
+	for name, b := range pipelineFiles(t) {
+		repository["models--acme--pipe/snapshots/"+commit+"/"+name] = b
+	}
+	must(t, testmodel.Write(cache, repository))
+	if screen := succeeds(t, "info", "hf:acme/pipe"); !strings.Contains(screen, "FluxPipeline") || !strings.Contains(screen, "tensorfs info hf:acme/pipe/text_encoder\n") {
+		t.Errorf("info:\n%s", screen)
+	}
+	want := succeeds(t, "cat", "hf:acme/pipe/text_encoder_2", "gguf/model.gguf")
+	if got := succeeds(t, "cat", "hf:acme/pipe", "text_encoder_2/gguf/model.gguf"); got != want {
+		t.Error("a part has another gguf/ by its path in the pipeline")
+	}
+
+	h := testhub.NewHub(t)
+	h.Commit("acme/pipe", pipelineFiles(t), "main")
+	t.Setenv("HF_ENDPOINT", h.URL)
+	t.Setenv("HF_HUB_CACHE", t.TempDir())
+	if code, got, stderr := command("cat", "hf:acme/pipe/text_encoder_2", "hf/spiece.model"); code != 0 || got != string(pipelineFiles(t)["tokenizer_2/spiece.model"]) {
+		t.Errorf("the tokenizer of a text encoder on the Hub: exit code %d, %q", code, stderr)
 	}
 }

@@ -116,7 +116,7 @@ func storedImage(m *tensorfs.Model) (list []drawn, meta []tensorfs.Meta, err err
 // safetensors file, or of a directory of diffusers in the reference's names.
 func (f *Files) composedImage(m *tensorfs.Model, a *images.Architecture) (list []drawn, meta []tensorfs.Meta, err error) {
 	if a.NoFile {
-		return nil, nil, fmt.Errorf("no program's rules for a GGUF file of %s are known", a.Title)
+		return nil, nil, fmt.Errorf("no program's rules for a GGUF file of %s are known; programs load its safetensors file, which hf/ has", a.Title)
 	}
 	if list, _, err = f.denoiser(m, a); err != nil {
 		return nil, nil, err
@@ -223,7 +223,7 @@ func (f *Files) denoiser(m *tensorfs.Model, a *images.Architecture) (list []draw
 		return list, true, err
 	}
 	if known != a {
-		return nil, false, fmt.Errorf("the names of diffusers for %s are not translated", a.Title)
+		return nil, false, fmt.Errorf("the names of diffusers for %s are not translated; name its safetensors file with the names of the reference", a.Title)
 	}
 	others := map[string]int64{}
 	for _, t := range stored {

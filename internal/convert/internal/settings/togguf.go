@@ -72,6 +72,8 @@ func (s *Model) chooseClass() error {
 	}
 	switch {
 	case s.err() != nil:
+	case name == "" && s.cfg.Word("_class_name") != "":
+		s.refuse("no rules for a GGUF file of diffusers' %s are known; programs load its safetensors file, which hf/ has", Shown(s.cfg.Word("_class_name")))
 	case name == "":
 		s.refuse("nothing names the model's architecture, neither architectures nor model_type")
 	case s.arch == nil && len(classes) == 0:
