@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tensorfs/tensorfs/internal/mounts"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
 // TestDocsRun runs the commands of README.md and the other pages, each page from top
@@ -93,6 +94,7 @@ func docHome(t *testing.T) home {
 		must(t, err)
 		must(t, os.WriteFile(to, b, 0o600))
 	}
+	must(t, testmodel.Write(filepath.Join(dir, "FLUX.1-dev"), pipelineFiles(t)))
 	must(t, os.WriteFile(filepath.Join(dir, repository, "refs/main"), []byte(commit), 0o600))
 	self, err := os.Executable()
 	must(t, err)

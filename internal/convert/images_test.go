@@ -134,7 +134,7 @@ func compareTensors(t *testing.T, made *gguf.File, table string, quantised bool)
 	}
 }
 
-// TestImageScales holds that weights with scales beside them are refused, whatever these are called.
+// TestImageScales holds that weights with scales beside them are refused, by all names of scales.
 func TestImageScales(t *testing.T) {
 	for name, s := range map[string]testmodel.SafeTensor{
 		"double_blocks.0.img_attn.proj.scale_weight": {DType: tensorfs.F32, Data: make([]byte, 4)},
