@@ -35,18 +35,26 @@ func (o *diffOptions) run(cmd *cobra.Command, args []string) error {
 	if _, err := cli.MatchGlob(glob, ""); err != nil {
 		return cli.UsageError{Err: err}
 	}
+	if a, b := pipelineOf(args[0]), pipelineOf(args[1]); a != nil && b != nil {
+		return o.parts(cmd, a, b, glob)
+	}
 	r, err := o.compare(cmd.Context(), cmd.ErrOrStderr(), args[0], args[1], glob)
 	if err == nil && o.json {
 		err = cli.PrintJSON(cmd.OutOrStdout(), r.JSON())
 	} else if err == nil {
 		err = cli.IgnorePipe(r.Print(cmd.OutOrStdout(), o.all))
 	}
+	return outcome(err, err != nil || r.Equal())
+}
+
+// outcome returns the error that determines the exit status.
+func outcome(err error, equal bool) error {
 	switch {
 	case cli.IsA[cli.UsageError](err):
 		return err
 	case err != nil:
 		return cli.TroubleError{Err: err}
-	case !r.Equal():
+	case !equal:
 		return cli.Reported{Err: errors.New("the models differ")}
 	}
 	return nil

@@ -147,11 +147,11 @@ var flagTable = []flagRow{
 	{"cache-prune", "size", "", nil, "remove files until the cache has no more than this much"},
 
 	// of all that print JSON
-	{"info", "json", "", nil, "print a JSON object; with --architectures an array of objects: class, architecture, made, reasons"},
+	{"info", "json", "", nil, "print a JSON object, of a pipeline with its parts; with --architectures an array of objects: class, architecture, made, reasons"},
 	{"ls", "json", "", nil, "print a JSON array of objects: path, bytes, dtype, shape, link"},
 	{"export", "json", "", nil, "print a JSON object: directory, files, bytes, written, links, unverified; with --to-...: store, name, path, files, template, note, unverified"},
 	{"verify", "json", "", nil, "print a JSON object: files, tensors, bytes, findings, overflows, notes, complete; of several models an array of these with model, error"},
-	{"diff", "json", "", nil, "print a JSON object: equal, summary, config, notes, tensors (all of them)"},
+	{"diff", "json", "", nil, "print a JSON object: equal, summary, config, notes, tensors (all of them); of two pipelines: equal, parts"},
 	{"stat", "json", "", nil, "print a JSON array of objects; one for a NAME has its histogram"},
 	{"report", "json", "", nil, "print a JSON object: model, other, facts, layers, kinds, outside, findings, cells"},
 	{"list", "json", "", nil, "print a JSON array of objects: name, model, path, format, architecture, parameters, quant, bytes, error"},

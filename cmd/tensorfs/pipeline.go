@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/formats/library"
@@ -152,4 +153,71 @@ func (info *pipelineInfo) print(stdout io.Writer) error {
 func firstModel(parts []pipelinePart) string {
 	i := slices.IndexFunc(parts, func(p pipelinePart) bool { return p.info != nil || p.Error != "" })
 	return parts[max(i, 0)].Name
+}
+
+// comparedPart is a part in the output of diff --json for two pipelines.
+type comparedPart struct {
+	Part   string `json:"part"`
+	OnlyIn string `json:"only_in,omitempty"` // A or B
+	Report any    `json:"report,omitempty"`
+}
+
+// parts compares two pipelines part by part.
+func (o *diffOptions) parts(cmd *cobra.Command, a, b *library.Pipeline, glob string) error {
+	stdout, equal, rows := cmd.OutOrStdout(), true, []comparedPart{}
+	for i, name := range partNames(a, b) {
+		x, y := a.Model(name), b.Model(name)
+		row := comparedPart{Part: name}
+		if x == nil || y == nil {
+			equal = false
+			row.OnlyIn = "A"
+			if x == nil {
+				row.OnlyIn = "B"
+			}
+		}
+		if !o.json {
+			head := "==> " + tensorfs.Printable(name) + " <=="
+			if i > 0 {
+				head = "\n" + head
+			}
+			if row.OnlyIn != "" {
+				head += "\nonly in " + row.OnlyIn
+			}
+			if _, err := fmt.Fprintln(stdout, head); err != nil {
+				return cli.IgnorePipe(err)
+			}
+		}
+		if row.OnlyIn == "" {
+			r, err := o.compare(cmd.Context(), cmd.ErrOrStderr(), x.Call, y.Call, glob)
+			if err == nil && o.json {
+				row.Report = r.JSON()
+			} else if err == nil {
+				err = cli.IgnorePipe(r.Print(stdout, o.all))
+			}
+			if err != nil {
+				return outcome(err, false)
+			}
+			equal = equal && r.Equal()
+		}
+		rows = append(rows, row)
+	}
+	var err error
+	if o.json {
+		err = cli.PrintJSON(stdout, struct {
+			Equal bool           `json:"equal"`
+			Parts []comparedPart `json:"parts"`
+		}{equal, rows})
+	}
+	return outcome(err, equal)
+}
+
+// partNames returns the names of the models of two pipelines, each once, sorted.
+func partNames(a, b *library.Pipeline) (names []string) {
+	for _, p := range []*library.Pipeline{a, b} {
+		for _, m := range p.Now().Models {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

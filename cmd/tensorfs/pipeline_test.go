@@ -185,3 +185,35 @@ func TestPipelineOfHub(t *testing.T) {
 		t.Errorf("the tokenizer of a text encoder on the Hub: exit code %d, %q", code, stderr)
 	}
 }
+
+// TestPipelineDiff holds that two pipelines are compared part by part.
+func TestPipelineDiff(t *testing.T) {
+	apart(t)
+	files := pipelineFiles(t)
+	a, b := t.TempDir(), t.TempDir()
+	must(t, testmodel.Write(a, files))
+	delete(files, "vae/config.json")
+	delete(files, "vae/diffusion_pytorch_model.safetensors")
+	must(t, testmodel.Write(b, files))
+	text := succeeds(t, "diff", a, a)
+	if strings.Count(text, "==>") != 4 || !strings.Contains(text, "==> vae <==\n") || !strings.Contains(text, "66 tensors: 66 equal") {
+		t.Errorf("a pipeline and itself:\n%s", text)
+	}
+	code, text, _ := command("diff", a, b)
+	if code != 1 || !strings.Contains(text, "\n==> vae <==\nonly in A\n") {
+		t.Errorf("a part of only one: exit code %d\n%s", code, text)
+	}
+	code, text, _ = command("diff", "--json", b, a)
+	var got struct {
+		Equal bool
+		Parts []struct {
+			Part   string
+			OnlyIn string `json:"only_in"`
+			Report *struct{ Equal bool }
+		}
+	}
+	must(t, json.Unmarshal([]byte(text), &got))
+	if len(got.Parts) != 4 || code != 1 || got.Equal || got.Parts[3].OnlyIn != "B" || got.Parts[0].Report == nil || !got.Parts[0].Report.Equal {
+		t.Errorf("--json: exit code %d\n%s", code, text)
+	}
+}
