@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	iofs "io/fs"
 	"slices"
@@ -57,7 +58,7 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	l := &listing{opts: o, w: bufio.NewWriter(cmd.OutOrStdout()), width: cli.TableWidth(cmd.OutOrStdout())}
 	if parts := pipelineOf(model); parts != nil {
-		return o.listParts(l, parts, model, glob, &p)
+		return o.listParts(cmd, l, parts, args, glob, &p)
 	}
 	t, err := o.open(model)
 	if err != nil {
@@ -85,22 +86,26 @@ func (o *lsOptions) run(cmd *cobra.Command, args []string) error {
 }
 
 // listParts lists the tree of a pipeline of diffusers, which has a tree for each part.
-func (o *lsOptions) listParts(l *listing, parts *library.Pipeline, model, glob string, p *cli.PathPattern) error {
-	root := treesOf(parts.Library, "library", o.openListed).Root()
+func (o *lsOptions) listParts(cmd *cobra.Command, l *listing, parts *library.Pipeline, args []string, glob string, p *cli.PathPattern) error {
+	root, failed := treesOf(parts.Library, "library", o.openListed).Root(), false
 	for i := range root.Len() {
 		e := root.Entry(i)
 		if e.Lazy != nil && !p.MayMatchBelow(e.Name) {
 			continue
 		}
-		if err := l.walkLazy(e, p); err != nil {
-			return err
+		if err := l.walkLazy(e, p); err != nil { // the other parts are still listed
+			failed = true
+			cli.PrintError(cmd.ErrOrStderr(), err, args)
 		}
 	}
-	if l.n == 0 && glob != "" && !o.json {
-		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, conceal.Printable(model))
+	if l.n == 0 && glob != "" && !o.json && !failed {
+		return fmt.Errorf("no path of the tree matches %q; tensorfs ls %s shows all", glob, conceal.Printable(args[0]))
 	}
 	l.end()
-	return l.w.Flush()
+	if err := l.w.Flush(); err != nil || !failed {
+		return err
+	}
+	return cli.Reported{Err: errors.New("some parts are not listed")}
 }
 
 // walkLazy adds what matches of an entry, and opens it if it is a model.

@@ -152,6 +152,10 @@ func TestPipeline(t *testing.T) {
 		}
 	}
 
+	must(t, testmodel.Write(dir, map[string][]byte{"vae/diffusion_pytorch_model.safetensors": []byte("x")}))
+	if code, stdout, stderr := command("ls", dir, "*/config.json"); code != 1 || strings.Count(stdout, "\n") < 3 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "vae/diffusion_pytorch_model.safetensors") {
+		t.Errorf("ls of a pipeline with a broken part: exit code %d\n%s%s", code, stdout, stderr)
+	}
 	if got := ok("info", dir); !strings.Contains(got, "FluxPipeline") || !strings.Contains(got, "flux1") {
 		t.Errorf("info with a file beside the parts:\n%s", got)
 	}

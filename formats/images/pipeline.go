@@ -35,6 +35,9 @@ func ParsePipeline(text []byte) (*Pipeline, error) {
 	_ = json.Unmarshal(members["_class_name"], &p.Class) // "" if it is missing
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		var of []*string
+		if strings.Contains(name, "/") || strings.HasPrefix(name, ".") {
+			continue // it is not the name of a directory below the pipeline's
+		}
 		if json.Unmarshal(members[name], &of) == nil && len(of) == 2 && of[0] != nil && of[1] != nil { // null is a part that is left out
 			p.Parts = append(p.Parts, Part{name, *of[0], *of[1]})
 		}

@@ -13,8 +13,9 @@ func TestPipeline(t *testing.T) {
 		`{"_class_name":"FluxPipeline","_diffusers_version":"0.36.0","vae":["diffusers","AutoencoderKL"],"scheduler":["diffusers","S"]}`: "FluxPipeline [{scheduler diffusers S} {vae diffusers AutoencoderKL}]",
 		`{"_class_name":"P","image_encoder":[null,null],"safe":[true],"force_zeros":true,"unet":["a","B"],"x":["a","b","c"]}`:            "P [{unet a B}]",
 		`{"_class_name":7}`: " []",
-		`[]`:                "model_index.json: it is not a JSON object",
-		``:                  "model_index.json: it is not a JSON object",
+		`{"..":["a","B"],"../x":["a","B"],"/etc":["a","B"]}`: " []",
+		`[]`: "model_index.json: it is not a JSON object",
+		``:   "model_index.json: it is not a JSON object",
 	} {
 		p, err := images.ParsePipeline([]byte(text))
 		got := fmt.Sprint(err)
