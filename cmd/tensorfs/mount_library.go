@@ -48,8 +48,10 @@ func (o *mountOptions) openContent(name, mountpoint string) (*server.Content, er
 	}
 	isStore := slices.Contains(library.Stores, name)
 	mayBe := o.inside == "" // which is for a single model
-	if p := pipelineOf(name); mayBe && p != nil {
-		return o.openLibrary(p.Library, name, mountpoint)
+	if mayBe {
+		if p := pipelineOf(name); p != nil {
+			return o.openLibrary(p.Library, name, mountpoint)
+		}
 	}
 	if mayBe && (isStore || !formats.IsName(name) && source.HasDir(name) && !library.Single(name, library.Options{Skip: isOurs})) {
 		l, err := library.Open(name, library.Options{Skip: isOurs, Missing: true})

@@ -43,7 +43,7 @@ func read(text string) (list []*Architecture) {
 			list = append(list, &Architecture{Name: rest})
 			continue
 		}
-		if word == scalesWord {
+		if len(list) == 0 { // a line before them
 			continue
 		}
 		a := list[len(list)-1]
@@ -73,15 +73,24 @@ func read(text string) (list []*Architecture) {
 	return list
 }
 
-// scalesWord begins the line of images.txt about scales.
-const scalesWord = "scales"
-
-// scales returns the ends of the names of scales.
-var scales = sync.OnceValue(func() []string {
-	_, line, _ := strings.Cut(text, "\n"+scalesWord+" ")
+// before returns the words of a line of images.txt before the architectures.
+func before(word string) []string {
+	_, line, _ := strings.Cut(text, "\n"+word+" ")
 	line, _, _ = strings.Cut(line, "\n")
 	return strings.Fields(line)
-})
+}
+
+// scales returns the ends of the names of scales, and shared the classes of several architectures.
+var (
+	scales = sync.OnceValue(func() []string { return before("scales") })
+	shared = sync.OnceValue(func() []string { return before("shared") })
+)
+
+// MayBeFile reports whether a GGUF file may be made of a model of a class of diffusers.
+func MayBeFile(class string) bool {
+	a := OfClass(class)
+	return a != nil && !a.NoFile && a.Translated() || slices.Contains(shared(), class)
+}
 
 // IsScale reports whether a tensor is the scale of other tensors by its name, or tells of scales.
 func IsScale(name string) bool {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/formats/ollama"
 	"github.com/tensorfs/tensorfs/formats/pick"
 	"github.com/tensorfs/tensorfs/internal/source"
@@ -121,6 +122,7 @@ const (
 type seenModel struct {
 	kind      int
 	class     string // of config.json
+	diffusers bool   // the class is one of diffusers
 	tokenizer bool
 	tower     bool
 }
@@ -168,10 +170,13 @@ func look(m *Model) (x seenModel) {
 	for _, e := range entries {
 		x.tokenizer = x.tokenizer || isTokenizer(e.name)
 	}
+	for _, file := range m.tokenizerFiles() {
+		x.tokenizer = x.tokenizer || isTokenizer(filepath.Base(file))
+	}
 	const most = 4 << 20
 	text, err := source.ReadRegular(filepath.Join(m.Path(), config), most)
 	if err == nil {
-		x.class = classOf(text)
+		x.class, x.diffusers = classOf(text)
 	}
 	s := supported(x.class)
 	x.tower = s != nil && s.Columns["vision"].Made
@@ -180,24 +185,28 @@ func look(m *Model) (x seenModel) {
 
 // classOf is the first class that a config.json names. Without one it is the first class
 // that is described for its model_type, or that type itself; "" if both are missing.
-func classOf(text []byte) string {
+func classOf(text []byte) (class string, isDiffusers bool) {
 	var about struct {
 		Architectures []string `json:"architectures"`
 		ModelType     string   `json:"model_type"`
+		Diffusers     string   `json:"_class_name"`
 	}
 	if json.Unmarshal(text, &about) != nil {
-		return ""
+		return "", false
+	}
+	if about.Diffusers != "" {
+		return about.Diffusers, true
 	}
 	if len(about.Architectures) > 0 && about.Architectures[0] != "" {
-		return about.Architectures[0]
+		return about.Architectures[0], false
 	}
 	is := func(c architectures.Class) bool { return c.ModelType == about.ModelType && supported(c.Name) != nil }
 	if about.ModelType != "" {
 		for _, s := range architectures.OfClass(is) {
-			return s.Classes[slices.IndexFunc(s.Classes, is)].Name
+			return s.Classes[slices.IndexFunc(s.Classes, is)].Name, false
 		}
 	}
-	return about.ModelType
+	return about.ModelType, false
 }
 
 // isTokenizer reports whether tokens can be read from a file of that name.
@@ -246,6 +255,10 @@ func (x seenModel) reason(form string) string {
 		return "a single safetensors file has no config.json, which describes the model"
 	case x.kind != isDirectory || slices.Contains(Directories, form):
 		return ""
+	case x.diffusers && images.MayBeFile(x.class):
+		return ""
+	case x.diffusers:
+		return "no rules for a GGUF file of diffusers' " + x.class + " are known"
 	case x.class == "":
 		return "its config.json names no class and no model_type"
 	case !x.tokenizer:

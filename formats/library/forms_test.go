@@ -19,6 +19,10 @@ func TestPlace(t *testing.T) {
 		"pieces/config.json": `{"architectures": [""], "model_type": "xlm-roberta"}`, "pieces/model.safetensors": "", "pieces/sentencepiece.bpe.model": "",
 		"odd/config.json": `{"model_type": "odd_type"}`, "odd/model.safetensors": "", "odd/tokenizer.json": "",
 		"llama/config.json": `{"architectures": ["LlamaForCausalLM"]}`, "llama/model.safetensors": "", "llama/tokenizer.json": "",
+		"pipe/transformer/config.json": `{"_class_name": "FluxTransformer2DModel"}`, "pipe/transformer/diffusion_pytorch_model.safetensors": "",
+		"pipe/unet/config.json": `{"_class_name": "UNet2DConditionModel"}`, "pipe/unet/diffusion_pytorch_model.safetensors": "",
+		"pipe/vae/config.json": `{"_class_name": "AutoencoderKL"}`, "pipe/vae/diffusion_pytorch_model.safetensors": "",
+		"pipe/text_encoder_2/config.json": `{"architectures": ["T5EncoderModel"]}`, "pipe/text_encoder_2/model.safetensors": "", "pipe/tokenizer_2/spiece.model": "",
 	})
 	l := []*library.Library{open(t, dir)}
 	var seen library.Seen
@@ -37,6 +41,7 @@ func TestPlace(t *testing.T) {
 	}
 	for _, want := range []string{"b--y/b--y.gguf b--y/mmproj-b--y.gguf", "two--z.gguf", "llama.gguf",
 		"alone.safetensors: a single safetensors file has no config.json, which describes the model", "no-class: its config.json names no class and no model_type", "typed.gguf", "pieces.gguf", "odd: no description is written of odd_type",
+		"pipe--transformer.gguf", "pipe--unet.gguf", "pipe--text_encoder_2.gguf", "pipe/vae: no rules for a GGUF file of diffusers' AutoencoderKL are known",
 		"no-tokens: it has no tokenizer", "unknown: no description is written of NoSuchModel"} {
 		if !slices.Contains(shown["gguf"], want) {
 			t.Errorf("%q is not among %q", want, shown["gguf"])

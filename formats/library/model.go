@@ -52,13 +52,7 @@ func (m *Model) Identity() (id string, modified time.Time, err error) {
 		for _, e := range entries {
 			files = append(files, filepath.Join(m.Path(), e.name))
 		}
-		if tokenizer := images.TokenizerOf(path.Base(m.Rel)); tokenizer != "" { // which the model's directory does not have
-			at := filepath.Join(filepath.Dir(m.Path()), tokenizer)
-			entries, _ := readDirectory(at, entry.isFile)
-			for _, e := range entries {
-				files = append(files, filepath.Join(at, e.name))
-			}
-		}
+		files = append(files, m.tokenizerFiles()...)
 	}
 	h := sha256.New()
 	for _, file := range files {
@@ -75,6 +69,21 @@ func (m *Model) Identity() (id string, modified time.Time, err error) {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), modified, nil
+}
+
+// tokenizerFiles returns the files of the tokenizer that a pipeline of diffusers has in another
+// directory than its text encoder.
+func (m *Model) tokenizerFiles() (files []string) {
+	tokenizer := images.TokenizerOf(path.Base(m.Rel))
+	if tokenizer == "" {
+		return nil
+	}
+	at := filepath.Join(filepath.Dir(m.Path()), tokenizer)
+	entries, _ := readDirectory(at, entry.isFile) // without it, the model has no tokenizer
+	for _, e := range entries {
+		files = append(files, filepath.Join(at, e.name))
+	}
+	return files
 }
 
 // StoredBytes returns the size of a model that is one GGUF file, of a version that
