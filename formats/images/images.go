@@ -86,8 +86,8 @@ var (
 	shared = sync.OnceValue(func() []string { return before("shared") })
 )
 
-// MayBeFile reports whether a GGUF file may be made of a model of a class of diffusers.
-func MayBeFile(class string) bool {
+// HasFile reports whether models of a class of diffusers have a GGUF file, as far as the class tells.
+func HasFile(class string) bool {
 	a := OfClass(class)
 	return a != nil && !a.NoFile && a.Translated() || slices.Contains(shared(), class)
 }

@@ -255,7 +255,7 @@ func (x seenModel) reason(form string) string {
 		return "a single safetensors file has no config.json, which describes the model"
 	case x.kind != isDirectory || slices.Contains(Directories, form):
 		return ""
-	case x.diffusers && images.MayBeFile(x.class):
+	case x.diffusers && images.HasFile(x.class):
 		return ""
 	case x.diffusers:
 		return "no rules for a GGUF file of diffusers' " + x.class + " are known"
