@@ -8,7 +8,7 @@ type Encoder struct {
 	Elems  int                   // elements per block
 	Bytes  int                   // stored bytes per block
 	In     int                   // bytes of the numbers of a block
-	Encode func(dst, src []byte) // len(src) = n*In, len(dst) = n*Bytes, any n >= 0, no overlap
+	Encode func(dst, src []byte) // len(src) = n*In, len(dst) = n*Bytes, any n >= 0, no overlap; nil if ggml makes the type only with an importance matrix
 
 	// Weigh encodes whole rows of F32 by an importance matrix: how much the number in each
 	// column of a row counts, which has len(importance) columns, a multiple of Elems. It is
@@ -29,6 +29,13 @@ var encoderTypes = []Encoder{
 	weighed("Q4_K", 256, 144, superQ4_K.encode),
 	weighed("Q5_K", 256, 176, superQ5_K.encode),
 	weighed("Q6_K", 256, 210, superQ6_K.encode),
+	weighedOnly("IQ1_S", 256, 50, toIQ1_S),
+	weighed("IQ1_M", 256, 56, toIQ1_M),
+	weighedOnly("IQ2_XXS", 256, 66, latticeIQ2_XXS.encode),
+	weighedOnly("IQ2_XS", 256, 74, latticeIQ2_XS.encode),
+	weighed("IQ2_S", 256, 82, latticeIQ2_S.encode),
+	weighed("IQ3_XXS", 256, 98, latticeIQ3_XXS.encode),
+	weighed("IQ3_S", 256, 110, latticeIQ3_S.encode),
 	weighed("IQ4_NL", 32, 18, toIQ4_NL),
 	weighed("IQ4_XS", 256, 136, toIQ4_XS),
 	unweighed("MXFP4", 32, 17, toMXFP4),
@@ -50,6 +57,13 @@ func unweighed(name string, elems, bytes int, block blockEncoder) Encoder {
 func weighed(name string, elems, bytes int, block blockEncoder) Encoder {
 	e := unweighed(name, elems, bytes, block)
 	e.Weigh = rowsOf(elems, bytes, block)
+	return e
+}
+
+// weighedOnly is the row of a type that there is only with an importance.
+func weighedOnly(name string, elems, bytes int, block blockEncoder) Encoder {
+	e := weighed(name, elems, bytes, block)
+	e.Encode = nil
 	return e
 }
 
@@ -105,6 +119,10 @@ var encoders = sync.OnceValue(func() map[encoderKey]Encoder {
 		for _, from := range []string{"F32", "F16", "BF16"} {
 			key := encoderKey{e.Name, from}
 			encode := goEncoders[key]
+			if from == "F32" && e.Encode == nil {
+				table[key] = e
+				continue
+			}
 			if accelerated != nil && accelerated.encoders[key] != nil {
 				encode = accelerated.encoders[key]
 			}

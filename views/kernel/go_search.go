@@ -247,22 +247,23 @@ func searchPositive(codes []uint8, m int32, x, w []float32) float32 {
 		clear(codes[:len(x)])
 		return 0
 	}
-	failure := func(inverse float32, most int32) (sum float32) {
-		scale := 1 / inverse
-		for i, v := range x {
-			d := v - float32(scale*float32(min(most, nearest(float32(inverse*v)))))
-			sum += float32(float32(w[i]*d) * d)
-		}
-		return sum
-	}
 	inverse := float32(m) / largest
-	least := failure(inverse, math.MaxInt32)
+	scale, least := 1/inverse, float32(0) // the smallest error
+	for i, v := range x {
+		d := v - float32(scale*float32(uint8(nearest(float32(inverse*v)))))
+		least += float32(float32(w[i]*d) * d)
+	}
 	for k := int32(-4); k <= 4; k++ {
 		if k == 0 {
 			continue
 		}
 		other := (float32(float32(0.1)*float32(k)) + float32(m)) / largest
-		if e := failure(other, m); e < least {
+		scale, e := 1/other, float32(0)
+		for i, v := range x {
+			d := v - float32(scale*float32(min(m, nearest(float32(other*v)))))
+			e += float32(float32(w[i]*d) * d)
+		}
+		if e < least {
 			least, inverse = e, other
 		}
 	}
