@@ -18,7 +18,9 @@ import (
 //	Q2_K to Q6_K,     matrix: the bytes that llama-quantize writes
 //	IQ4_NL, IQ4_XS,
 //	MXFP4, TQ1_0,
-//	TQ2_0
+//	TQ2_0, IQ3_S,
+//	IQ3_XXS, IQ2_S,
+//	IQ1_M
 //	Q4_1, Q5_1,       of a module quantised by MLX with as many bits: its codes and
 //	MXFP4, NVFP4      scales in another order; see [Exact]
 //
@@ -62,15 +64,17 @@ func (o Options) Encode(t *tensorfs.Tensor, to tensorfs.DType) (tensorfs.Data, e
 type Importance func(first, n int64) ([]float32, error)
 
 // Weighted is [Encode] by an importance matrix, as ggml quantises with one: nil is as
-// without. Types that pay no regard to it are as without, too.
+// without. Types that pay no regard to it are as without, too. IQ1_S, IQ2_XXS and IQ2_XS are
+// possible only with one.
 func Weighted(t *tensorfs.Tensor, to tensorfs.DType, by Importance) (tensorfs.Data, error) {
 	return Options{by: by}.Encode(t, to)
 }
 
-// Quantises reports whether any numbers become a type of blocks of ggml's.
+// Quantises reports whether any numbers become a type of blocks of ggml's without an importance
+// matrix.
 func Quantises(to tensorfs.DType) bool {
-	_, ok := kernel.LookupEncoder(to.String())
-	return ok && to.Kind() == tensorfs.KindBlock
+	e, _ := kernel.LookupEncoder(to.String())
+	return e.Encode != nil && to.Kind() == tensorfs.KindBlock
 }
 
 // encode is Encode for a tensor that is not empty.
@@ -105,6 +109,9 @@ func (o Options) encoding(t *tensorfs.Tensor, to tensorfs.DType) (codec, error) 
 	e, encoded := kernel.LookupEncoder(to.String())
 	if e.Weigh != nil && o.by != nil {
 		return weightedCodec(t, o, e)
+	}
+	if encoded && e.Encode == nil {
+		return codec{}, fmt.Errorf("%s is made only by an importance matrix that has values of the tensor", to)
 	}
 	if e, ok := kernel.LookupEncoderFrom(to.String(), t.DType.String()); ok && t.Quant == nil && !t.BigEndian {
 		return directCodec(t, e)

@@ -26,7 +26,8 @@ func (o *infoOptions) printSizes(cmd *cobra.Command, path string) error {
 	if o.TypesFrom != "" {
 		return cli.UsageError{Err: errors.New("--gguf-type all prints the sizes of presets; leave --tensor-types-from out")}
 	}
-	types := modelFlags{Options: models.Options{Convert: models.Convert{GGUFType: preset.All[0].Name, Pure: o.Pure, TensorTypes: o.TensorTypes, Requantise: o.Requantise, Imatrix: o.Imatrix}}}
+	any := slices.IndexFunc(preset.All, func(p preset.Preset) bool { return !(&preset.Options{Preset: p}).MayNeedImportance() })
+	types := modelFlags{Options: models.Options{Convert: models.Convert{GGUFType: preset.All[any].Name, Pure: o.Pure, TensorTypes: o.TensorTypes, Requantise: o.Requantise, Imatrix: o.Imatrix}}}
 	if err := types.check(); err != nil {
 		return err
 	}

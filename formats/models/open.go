@@ -174,12 +174,16 @@ func (c *Checked) laidOut(m *tensorfs.Model, listed bool) *Model {
 }
 
 // WrongImportance is the error about an importance matrix that was computed from another
-// model.
+// model, or that is missing.
 func (c *Checked) WrongImportance(m *tensorfs.Model) error {
-	if why := convert.WrongImportance(m, c.Tree.Whole); why != "" {
-		return fmt.Errorf("--imatrix %s: %s; name one that llama-imatrix made from this model", conceal.Printable(c.options.Imatrix), why)
+	switch why := convert.WrongImportance(m, c.Tree.Whole); {
+	case why == "":
+		return nil
+	case c.options.Imatrix == "":
+		return errors.New(why)
+	default:
+		return fmt.Errorf("--imatrix %s: %s", conceal.Printable(c.options.Imatrix), why)
 	}
-	return nil
 }
 
 // concealed hides secrets of the given names, and of other addresses, in an error.

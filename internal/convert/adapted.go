@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/convert/preset"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -33,7 +34,7 @@ func isRequantised(t *tensorfs.Tensor) bool {
 
 // adaptedAs is the type in the file of a tensor that adapters change, if none is asked for,
 // and whether it holds the numbers. It is the base's type. If nothing here quantises to
-// that, it is Q8_0, or the type of plain numbers for rows that Q8_0 does not take.
+// that without an importance matrix, it is Q8_0, or the type of plain numbers for rows that Q8_0 does not take.
 func adaptedAs(t *tensorfs.Tensor) (to tensorfs.DType, exact bool) {
 	of := t.Change.Of
 	switch {
@@ -42,7 +43,7 @@ func adaptedAs(t *tensorfs.Tensor) (to tensorfs.DType, exact bool) {
 	case !isRequantised(t):
 		return t.Float, false
 	}
-	if to = tensorfs.Q8_0; of.Quant == nil && views.Quantises(of.DType) {
+	if to = tensorfs.Q8_0; of.Quant == nil && views.Quantises(of.DType) && !(&preset.Options{}).NeedsImportance("", of.DType) {
 		to = of.DType
 	}
 	if _, ok := to.Size(t.Shape); !ok || len(t.Shape) < 2 {

@@ -26,7 +26,8 @@ type sizing struct {
 }
 
 // Sizes returns the size of a model's GGUF file with each preset, otherwise as configured;
-// opts.Quantise is any of them. It leaves out presets that change nothing. Everything
+// opts.Quantise is any of them. It leaves out presets that change nothing, and presets that need
+// an importance matrix if none is given, or one that lacks a tensor. Everything
 // follows from the header of the model: types and shapes determine the sizes of tensors,
 // and the data before them is equally long for all presets. made is the file with one of
 // them, nil if none was composed: the order of tensors is the same in all of them.
@@ -34,10 +35,20 @@ func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Siz
 	asked := *opts.Quantise
 	var s sizing
 	head := int64(-1)
+	var needing []*preset.Options // presets that may need an importance matrix come last: the first one is composed
+	all := make([]*preset.Options, 0, len(presets))
 	for _, p := range presets {
 		of := asked
 		of.Preset = p
-		opts.Quantise = &of
+		if of.MayNeedImportance() {
+			needing = append(needing, &of)
+		} else {
+			all = append(all, &of)
+		}
+	}
+	for _, of := range append(all, needing...) {
+		p := of.Preset
+		opts.Quantise = of
 		if head < 0 && Kept(m, opts) != "" {
 			continue
 		}
@@ -57,6 +68,9 @@ func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Siz
 		if err != nil {
 			return nil, nil, err
 		}
+		if opts.lacksImportance(&s, types) {
+			continue
+		}
 		if head < 0 {
 			head = made.Size() - total
 		}
@@ -64,7 +78,19 @@ func Sizes(m *tensorfs.Model, opts Options, presets []preset.Preset) (list []Siz
 			list = append(list, Sized{p.Name, head + total, BitsPerWeight(head+total, weights), types})
 		}
 	}
+	place := func(s Sized) int {
+		return slices.IndexFunc(presets, func(p preset.Preset) bool { return p.Name == s.Name })
+	}
+	slices.SortFunc(list, func(a, b Sized) int { return cmp.Compare(place(a), place(b)) })
 	return list, made, nil
+}
+
+// lacksImportance reports whether a tensor cannot have its type, because it has no importance.
+func (o Options) lacksImportance(s *sizing, types map[string]tensorfs.DType) bool {
+	return slices.ContainsFunc(s.taken, func(t fileTensor) bool {
+		to := types[t.name]
+		return to != t.to && o.Quantise.NeedsImportance(t.name, to) && (o.Importance == nil || o.Importance.Values(t.name) == 0)
+	})
 }
 
 // sizeOf is how many bytes tensors take in a file, each up to the next one, how many numbers they have, and whether any

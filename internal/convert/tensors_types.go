@@ -130,7 +130,7 @@ func Mix(m *tensorfs.Model, file string) (*preset.Mix, error) {
 func (o Options) forTower() Options {
 	switch q := o.Quantise; {
 	case q == nil:
-	case q.Implied:
+	case q.Implied, q.NeedsImportance("", q.Type): // matrices are of language models
 		o.Quantise = nil
 	default:
 		o.Quantise = &preset.Options{Preset: q.Preset, Pure: true}
@@ -173,6 +173,9 @@ func (x *fileTensors) encode() (list []gguf.Stored, err error) {
 			if err != nil {
 				return nil, err
 			}
+			if by == nil && x.needsImportance(&t) {
+				return nil, x.missingImportance(&t)
+			}
 			if stored, err = encoded(t.tensor, t.name, t.to, by); err != nil {
 				return nil, err
 			}
@@ -196,15 +199,29 @@ func encoded(t *tensorfs.Tensor, name string, to tensorfs.DType, by views.Import
 	return gguf.Stored{Name: name, DType: to, Shape: t.Numbers(), Data: data}, nil
 }
 
-// importanceError explains why an importance matrix does not belong to the model.
+// importanceError explains why an importance matrix does not belong to the model, or why one is needed.
 type importanceError struct{ problem string }
 
 func (e *importanceError) Error() string { return e.problem }
 
-// WrongImportance explains why the importance matrix cannot be used for a model, "" if it
-// can, or if none is given.
+// needsImportance reports whether a tensor cannot be quantised without an importance.
+func (x *fileTensors) needsImportance(t *fileTensor) bool {
+	return x.opts.Quantise != nil && !t.fixed && x.opts.Quantise.NeedsImportance(t.name, t.to)
+}
+
+// missingImportance is the error about a tensor that needs one.
+func (x *fileTensors) missingImportance(t *fileTensor) error {
+	what := "there is no importance matrix; name one with --imatrix FILE"
+	if x.opts.Importance != nil {
+		what = "the importance matrix has no values of it; name one that llama-imatrix made from this model"
+	}
+	return &importanceError{fmt.Sprintf("%s would be %s, which llama-quantize makes only by an importance matrix, and %s, or another type with --tensor-type", tensorfs.Printable(t.name), t.to, what)}
+}
+
+// WrongImportance explains why the importance matrix cannot be used for a model, or why the types
+// that are asked for need one. It is "" if there is no such problem.
 func WrongImportance(m *tensorfs.Model, opts Options) string {
-	if opts.Importance == nil || opts.Quantise == nil {
+	if opts.Quantise == nil || opts.Importance == nil && !opts.Quantise.MayNeedImportance() {
 		return ""
 	}
 	of := composed
@@ -232,7 +249,7 @@ func (x *fileTensors) importanceOf(t *fileTensor) (views.Importance, error) {
 	case n != want && t.name == "token_embd.weight":
 		return nil, nil
 	case n != want:
-		return nil, &importanceError{fmt.Sprintf("the importance matrix has %d values of %s, which needs %d: it is of another model", n, tensorfs.Quote(t.name), want)}
+		return nil, &importanceError{fmt.Sprintf("the importance matrix has %d values of %s, which needs %d: it is of another model; name one that llama-imatrix made from this model", n, tensorfs.Quote(t.name), want)}
 	}
 	return func(first, n int64) ([]float32, error) { return m.Read(t.name, first, n) }, nil
 }

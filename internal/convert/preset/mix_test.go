@@ -14,15 +14,15 @@ func TestMix(t *testing.T) {
 	other := []Tensor{
 		{Name: "token_embd.weight", Shape: []int64{40, 256}, Type: tensorfs.Q6_K, Canonical: "embedding"},
 		{Name: "blk.0.ffn_up.weight", Shape: []int64{256, 256}, Type: tensorfs.Q5_K, Canonical: "up"},
-		{Name: "blk.0.ffn_down.weight", Shape: []int64{256, 256}, Type: tensorfs.IQ3_XXS, Canonical: "down"},
-		{Name: "blk.0.attn_v.weight", Shape: []int64{256, 256}, Type: tensorfs.IQ2_S, Canonical: "v"},
+		{Name: "blk.0.ffn_down.weight", Shape: []int64{256, 256}, Type: tensorfs.Q1_0, Canonical: "down"},
+		{Name: "blk.0.attn_v.weight", Shape: []int64{256, 256}, Type: tensorfs.NVFP4, Canonical: "v"},
 		{Name: "blk.0.attn_norm.weight", Shape: []int64{256}, Type: tensorfs.F32, Canonical: "norm"},
 	}
 	x, err := MixOf("m-UD-Q4_K_XL.gguf", 15, other)
 	if err != nil || len(x.Types) != 4 || x.Preset().Name != "Q4_K_M" || x.Label() != "UD-Q4_K_XL" {
 		t.Fatalf("%+v, %v", x, err)
 	}
-	const want = "2 of its weights have types that are not made here (IQ2_S, IQ3_XXS), the first is blk.0.attn_v.weight; choose another file, or give such weights a type with --tensor-type, such as --tensor-type attn_v=q3_k"
+	const want = "2 of its weights have types that are not made here (NVFP4, Q1_0), the first is blk.0.attn_v.weight; choose another file, or give such weights a type with --tensor-type, such as --tensor-type attn_v=q3_k"
 	if err := x.CheckMade(nil); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
@@ -78,8 +78,8 @@ func TestMix(t *testing.T) {
 			t.Errorf("%s: %s, want %s", file, got, want)
 		}
 	}
-	x.FileType, x.Types = 23, map[string]tensorfs.DType{"a": tensorfs.Q6_K, "b": tensorfs.IQ3_XXS, "c": tensorfs.Q6_K}
-	if p := x.Preset(); p.Name != "Q6_K" || p.FileType != 23 {
+	x.FileType, x.Types = 40, map[string]tensorfs.DType{"a": tensorfs.Q6_K, "b": tensorfs.Q1_0, "c": tensorfs.Q6_K}
+	if p := x.Preset(); p.Name != "Q6_K" || p.FileType != 40 {
 		t.Errorf("%+v", p)
 	}
 }

@@ -28,10 +28,21 @@ type Preset struct {
 
 // All are the presets, in the order of their size in files of ordinary models.
 var All = []Preset{
+	{"IQ1_S", tensorfs.IQ1_S, 24},
 	{"TQ1_0", tensorfs.TQ1_0, 36},
+	{"IQ1_M", tensorfs.IQ1_M, 31},
 	{"TQ2_0", tensorfs.TQ2_0, 37},
+	{"IQ2_XXS", tensorfs.IQ2_XXS, 19},
+	{"IQ2_XS", tensorfs.IQ2_XS, 20},
+	{"IQ2_S", tensorfs.IQ2_XS, 28},
+	{"IQ2_M", tensorfs.IQ2_S, 29},
+	{"Q2_K_S", tensorfs.Q2_K, 21},
 	{"Q2_K", tensorfs.Q2_K, 10},
+	{"IQ3_XXS", tensorfs.IQ3_XXS, 23},
+	{"IQ3_XS", tensorfs.IQ3_S, 22},
+	{"IQ3_S", tensorfs.IQ3_S, 26},
 	{"Q3_K_S", tensorfs.Q3_K, 11},
+	{"IQ3_M", tensorfs.IQ3_S, 27},
 	{"Q3_K_M", tensorfs.Q3_K, 12},
 	{"Q3_K_L", tensorfs.Q3_K, 13},
 	{"IQ4_XS", tensorfs.IQ4_XS, 30},
@@ -56,7 +67,7 @@ var All = []Preset{
 var aliases = map[string]string{"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M"}
 
 // without are presets of llama-quantize that are not made here.
-var without = strings.Fields("Q1_0 Q2_0 Q2_K_S IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS IQ3_XS IQ3_S IQ3_M NVFP4")
+var without = strings.Fields("Q1_0 Q2_0")
 
 // Named returns a preset by its name, in any case.
 func Named(name string) (Preset, error) {
@@ -210,7 +221,10 @@ const (
 	embedding
 	values
 	keys
+	queries
 	projection // after attention
+	up
+	gate
 	down
 )
 
@@ -225,11 +239,13 @@ func roleOf(name string) role {
 	case contains(name, "attn_k.weight"):
 		return keys
 	case contains(name, "attn_q.weight"):
-		return other
+		return queries
 	case contains(name, "attn_output.weight"):
 		return projection
-	case contains(name, "ffn_up", "ffn_gate"):
-		return other
+	case contains(name, "ffn_up"):
+		return up
+	case contains(name, "ffn_gate"):
+		return gate
 	case contains(name, "ffn_down"):
 		return down
 	}
@@ -254,7 +270,7 @@ func layerOf(name string) int64 {
 // Types returns the types that tensors get. Tensors that are not plain floats, or that no
 // preset is for, keep their type.
 func (o Options) Types(m Model, tensors []Tensor) []tensorfs.DType {
-	c := choice{Options: o, m: m, tied: true}
+	c := choice{Options: o, m: m, tied: true, at: map[role]int64{}}
 	types := make([]tensorfs.DType, len(tensors))
 	var order []int // tensors that get a type: by layers, and by names in a layer
 	for i, t := range tensors {
@@ -289,10 +305,26 @@ func Compare(a, b string) int {
 // choice goes through the tensors of a model.
 type choice struct {
 	Options
-	m                 Model
-	tied              bool  // there is no output, the embedding is
-	valuesIn          int64 // how many tensors make values
-	atValues, atDowns int64 // how many were there before
+	m        Model
+	tied     bool           // there is no output, the embedding is
+	valuesIn int64          // how many tensors make values
+	at       map[role]int64 // how many were there before
+}
+
+// next returns how many tensors of a role were there before, and counts one.
+func (c *choice) next(r role) int64 {
+	c.at[r]++
+	return c.at[r] - 1
+}
+
+// nextLayer returns the layer of a feed-forward weight: the number in its name if there are experts, and otherwise how many
+// weights of its role were there before.
+func (c *choice) nextLayer(r role, name string) int64 {
+	n := c.next(r)
+	if c.m.Experts > 1 {
+		return layerOf(name)
+	}
+	return n
 }
 
 func (c *choice) typeOf(t Tensor) tensorfs.DType {
@@ -328,9 +360,42 @@ func (o Options) asked(t Tensor) (to tensorfs.DType, ok bool) {
 // smaller are the types for rows that are not a multiple of a type's blocks. F16 is for
 // rows that these do not fit either.
 var smaller = map[tensorfs.DType]tensorfs.DType{
-	tensorfs.IQ4_XS: tensorfs.IQ4_NL,
-	tensorfs.Q2_K:   tensorfs.Q4_0, tensorfs.Q3_K: tensorfs.Q4_0, tensorfs.TQ1_0: tensorfs.Q4_0, tensorfs.TQ2_0: tensorfs.Q4_0,
+	tensorfs.IQ1_S: tensorfs.IQ4_NL, tensorfs.IQ1_M: tensorfs.IQ4_NL, tensorfs.IQ2_XXS: tensorfs.IQ4_NL, tensorfs.IQ2_XS: tensorfs.IQ4_NL,
+	tensorfs.IQ2_S: tensorfs.IQ4_NL, tensorfs.IQ3_XXS: tensorfs.IQ4_NL, tensorfs.IQ3_S: tensorfs.IQ4_NL, tensorfs.IQ4_XS: tensorfs.IQ4_NL,
+	tensorfs.Q2_K: tensorfs.Q4_0, tensorfs.Q3_K: tensorfs.Q4_0, tensorfs.TQ1_0: tensorfs.Q4_0, tensorfs.TQ2_0: tensorfs.Q4_0,
 	tensorfs.Q4_K: tensorfs.Q5_0, tensorfs.Q5_K: tensorfs.Q5_1, tensorfs.Q6_K: tensorfs.Q8_0,
+}
+
+// weightedTypes are those that llama-quantize makes only by an importance matrix.
+var weightedTypes = []tensorfs.DType{tensorfs.IQ1_S, tensorfs.IQ1_M, tensorfs.IQ2_XXS, tensorfs.IQ2_XS, tensorfs.IQ2_S, tensorfs.IQ3_XXS}
+
+// NeedsImportance reports whether llama-quantize refuses to give a tensor a type if it has
+// no importance. The embedding and the output never need one.
+func (o *Options) NeedsImportance(name string, to tensorfs.DType) bool {
+	r := roleOf(name)
+	return r != output && r != embedding && (slices.Contains(weightedTypes, to) || o.Name == "Q2_K_S" && to == tensorfs.Q2_K)
+}
+
+// MayNeedImportance reports whether some tensors of a model may need an importance. False is
+// certain.
+func (o *Options) MayNeedImportance() bool {
+	_, few := fewBits[o.Name]
+	if few || o.Name == "IQ3_XS" || o.Name == "Q2_K_S" {
+		return true
+	}
+	for _, r := range o.Rules {
+		if slices.Contains(weightedTypes, r.Type) {
+			return true
+		}
+	}
+	if o.From != nil {
+		for _, to := range o.From.Types {
+			if slices.Contains(weightedTypes, to) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func fitsBlocks(to tensorfs.DType, shape []int64) bool {
@@ -357,10 +422,14 @@ func moreBits(layer, layers int64) bool {
 // byRole is the type of a tensor by what it is for.
 func (c *choice) byRole(t Tensor) tensorfs.DType {
 	falcon := c.m.Architecture == "falcon"
+	few, isFew := fewBits[c.Name]
 	switch role := roleOf(t.Name); {
 	case role == output || role == embedding && c.tied:
-		if c.Name == "MXFP4_MOE" || falcon || !fitsBlocks(c.Type, t.Shape) || c.Type == tensorfs.Q8_0 {
+		switch {
+		case c.Name == "MXFP4_MOE" || falcon || !fitsBlocks(c.Type, t.Shape) || c.Type == tensorfs.Q8_0:
 			return tensorfs.Q8_0
+		case isFew:
+			return tensorfs.Q5_K
 		}
 		return tensorfs.Q6_K
 	case c.Name == "MXFP4_MOE":
@@ -369,13 +438,24 @@ func (c *choice) byRole(t Tensor) tensorfs.DType {
 		}
 		return tensorfs.Q8_0
 	case role == embedding:
-		if c.Type == tensorfs.TQ1_0 || c.Type == tensorfs.TQ2_0 {
+		switch {
+		case isFew:
+			return few.embedding
+		case c.Type == tensorfs.TQ1_0 || c.Type == tensorfs.TQ2_0:
 			return tensorfs.Q4_K
 		}
+	case isFew && few.more != tensorfs.Unknown:
+		return c.byFewBits(few, role)
 	case role == values:
 		return c.values()
 	case role == keys && c.m.Experts == 8:
 		return tensorfs.Q8_0
+	case role == keys || role == queries:
+		return cmp.Or(queriesAndKeys[c.Name], c.Type)
+	case role == up || role == gate:
+		if i, n := c.nextLayer(role, t.Name), c.m.Layers; c.Name == "IQ3_XS" && i >= n/8 && i < 7*n/8 {
+			return tensorfs.IQ3_XXS
+		}
 	case role == down:
 		return c.down(t.Name, falcon)
 	case role == projection:
@@ -384,18 +464,65 @@ func (c *choice) byRole(t Tensor) tensorfs.DType {
 	return c.Type
 }
 
-func (c *choice) values() tensorfs.DType {
-	shared, i := int64(0), c.atValues // heads of q for each of k and v
-	c.atValues++
-	if c.m.Pairs > 0 {
-		shared = c.m.Heads / c.m.Pairs
+// fewBits are the presets of the fewest bits: the types of their embedding, of the weights that get more bits, and of the
+// weights after attention. A preset without a type for more bits follows the rules of all presets otherwise.
+var fewBits = map[string]struct{ embedding, more, projection tensorfs.DType }{
+	"IQ1_S":   {tensorfs.Q2_K, tensorfs.Q2_K, tensorfs.IQ2_XXS},
+	"IQ1_M":   {tensorfs.Q2_K, tensorfs.Q2_K, tensorfs.IQ2_XXS},
+	"IQ2_XXS": {tensorfs.Q2_K, tensorfs.Q2_K, tensorfs.Unknown},
+	"IQ2_XS":  {tensorfs.Q2_K, tensorfs.Q2_K, tensorfs.Unknown},
+	"IQ2_S":   {tensorfs.IQ3_S, tensorfs.IQ3_S, tensorfs.IQ3_S},
+	"IQ2_M":   {tensorfs.IQ3_S, tensorfs.IQ3_S, tensorfs.IQ3_S},
+	"IQ3_XXS": {embedding: tensorfs.IQ3_S},
+}
+
+// byFewBits is the type of a tensor, other than the output and the embedding, in a preset of few bits.
+func (c *choice) byFewBits(few struct{ embedding, more, projection tensorfs.DType }, r role) tensorfs.DType {
+	switch {
+	case r == values && (c.shared() >= 4 || c.m.Experts >= 4), r == keys && c.m.Experts == 8:
+		return tensorfs.Q4_K
+	case r == values, r == down && c.next(down) < c.m.Layers/8:
+		return few.more
+	case r == projection && c.m.Experts == 8:
+		return tensorfs.Q5_K
+	case r == projection:
+		return cmp.Or(few.projection, c.Type)
 	}
+	return c.Type
+}
+
+// queriesAndKeys are the types of the weights that make them.
+var queriesAndKeys = map[string]tensorfs.DType{"IQ3_XXS": tensorfs.IQ2_S, "IQ3_XS": tensorfs.IQ3_XXS}
+
+// shared is how many heads of q there are for each of k and v.
+func (c *choice) shared() int64 {
+	if c.m.Pairs <= 0 {
+		return 0
+	}
+	return c.m.Heads / c.m.Pairs
+}
+
+func (c *choice) values() tensorfs.DType {
+	shared, i := c.shared(), c.next(values)
 	to := c.Type
 	switch c.Name {
 	case "Q2_K":
 		if to = tensorfs.Q3_K; shared >= 4 {
 			to = tensorfs.Q4_K
 		}
+	case "Q2_K_S", "IQ3_XS", "IQ3_S":
+		if shared >= 4 {
+			to = tensorfs.Q4_K
+		}
+	case "IQ3_XXS":
+		switch {
+		case shared >= 4:
+			to = tensorfs.Q4_K
+		case !c.Importance:
+			to = tensorfs.IQ3_S
+		}
+	case "IQ3_M":
+		to = tensorfs.Q4_K
 	case "Q3_K_M":
 		if to = tensorfs.Q4_K; i < 2 {
 			to = tensorfs.Q5_K
@@ -426,14 +553,25 @@ func (c *choice) values() tensorfs.DType {
 }
 
 func (c *choice) down(name string, falcon bool) tensorfs.DType {
-	i, n := c.atDowns, c.m.Layers
-	c.atDowns++
-	if c.m.Experts > 1 {
-		i = layerOf(name)
-	}
+	i, n := c.nextLayer(down, name), c.m.Layers
 	switch c.Name {
 	case "Q2_K":
 		return tensorfs.Q3_K
+	case "Q2_K_S":
+		if i < n/8 {
+			return tensorfs.Q4_K
+		}
+	case "IQ3_XXS":
+		switch {
+		case !c.Importance && i < n/8:
+			return tensorfs.Q4_K
+		case !c.Importance:
+			return tensorfs.Q3_K
+		}
+	case "IQ3_M":
+		if i < n/8 || c.m.Experts == 8 && moreBits(i, n) {
+			return tensorfs.Q4_K
+		}
 	case "Q3_K_M":
 		switch {
 		case i < n/16:
@@ -478,10 +616,10 @@ func (c *choice) down(name string, falcon bool) tensorfs.DType {
 }
 
 // projections are the types of the weights after attention.
-var projections = map[string]tensorfs.DType{"Q2_K": tensorfs.Q3_K, "Q3_K_M": tensorfs.Q4_K, "Q3_K_L": tensorfs.Q5_K}
+var projections = map[string]tensorfs.DType{"Q2_K": tensorfs.Q3_K, "Q3_K_M": tensorfs.Q4_K, "Q3_K_L": tensorfs.Q5_K, "IQ3_XXS": tensorfs.IQ3_S, "IQ3_M": tensorfs.Q4_K}
 
 // projectionsOf8 are the presets in which these are Q5_K in a model of eight experts.
-var projectionsOf8 = []string{"Q2_K", "Q3_K_S", "Q3_K_M", "IQ4_NL", "IQ4_XS", "Q4_K_S", "Q4_K_M"}
+var projectionsOf8 = strings.Fields("Q2_K IQ3_XXS IQ3_XS IQ3_S IQ3_M Q3_K_S Q3_K_M IQ4_NL IQ4_XS Q4_K_S Q4_K_M")
 
 func (c *choice) projection(falcon bool) tensorfs.DType {
 	switch to := projections[c.Name]; {

@@ -120,7 +120,7 @@ func TestOptions(t *testing.T) {
 		preset string
 		layer  int
 		want   tensorfs.DType
-	}{{"Q4_0", 0, tensorfs.Q4_1}, {"Q4_0", 2, tensorfs.Q4_0}, {"Q5_0", 1, tensorfs.Q5_1}, {"IQ4_XS", 0, tensorfs.IQ4_XS}} {
+	}{{"Q4_0", 0, tensorfs.Q4_1}, {"Q4_0", 2, tensorfs.Q4_0}, {"Q5_0", 1, tensorfs.Q5_1}, {"IQ4_XS", 0, tensorfs.IQ4_XS}, {"IQ3_XXS", 0, tensorfs.IQ3_XXS}, {"IQ2_XS", 1, tensorfs.Q2_K}, {"IQ2_XS", 2, tensorfs.IQ2_XS}} {
 		p, _ := Named(c.preset)
 		for i, to := range (Options{Preset: p, Importance: true}).Types(m, list) {
 			if list[i].Name == "blk."+strconv.Itoa(c.layer)+".ffn_down.weight" && to != c.want {
@@ -136,7 +136,7 @@ func TestNamed(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
-	for name, want := range map[string]string{"iq2_xxs": "IQ2_XXS is not made here; llama-quantize makes it", "q4_k_n": `no preset "q4_k_n"; did you mean Q4_K_`, "small": `no preset "small"; these are made here: TQ1_0, `} {
+	for name, want := range map[string]string{"q1_0": "Q1_0 is not made here; llama-quantize makes it", "q4_k_n": `no preset "q4_k_n"; did you mean Q4_K_`, "small": `no preset "small"; these are made here: IQ1_S, `} {
 		if _, err := Named(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
