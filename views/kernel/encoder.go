@@ -8,7 +8,7 @@ type Encoder struct {
 	Elems  int                   // elements per block
 	Bytes  int                   // stored bytes per block
 	In     int                   // bytes of the numbers of a block
-	Encode func(dst, src []byte) // len(src) = n*In, len(dst) = n*Bytes, any n >= 0, no overlap; nil if ggml makes the type only with an importance matrix
+	Encode func(dst, src []byte) // len(src) = n*In, len(dst) = n*Bytes, any n >= 0, no overlap; nil if ggml makes the type only by an importance matrix
 
 	// Weigh encodes whole rows of F32 by an importance matrix: how much the number in each
 	// column of a row counts, which has len(importance) columns, a multiple of Elems. It is
@@ -148,7 +148,9 @@ var encoders = sync.OnceValue(func() map[encoderKey]Encoder {
 var goEncoders = func() map[encoderKey]func(dst, src []byte) {
 	t := map[encoderKey]func(dst, src []byte){}
 	for _, e := range encoderTypes {
-		t[encoderKey{e.Name, "F32"}] = e.Encode
+		if e.Encode != nil {
+			t[encoderKey{e.Name, "F32"}] = e.Encode
+		}
 	}
 	return t
 }()

@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/binary"
 	"math"
+	"sync"
 )
 
 // Encoders of IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS and IQ3_S (quantize_row_iq2_xxs_impl and so on
@@ -97,8 +98,9 @@ func firstIQ2_XXS(codes []uint8, x, w []float32, _ float32) (divisor, scale floa
 
 // lattice is what is found of the numbers of a sub-block.
 type lattice struct {
-	x, w, root []float32 // magnitudes, their weights, and the roots of these
-	signs      [4]uint8  // of 8 numbers each
+	x, w, root [32]float32 // magnitudes, their weights, and the roots of these
+	codes      [32]uint8   // of the first scale
+	signs      [4]uint8    // of 8 numbers each
 
 	// Products of each number and each level, 8 to a number: weight*x*(2*level+1), and
 	// weight*(2*level+1)*(2*level+1).
@@ -108,26 +110,29 @@ type lattice struct {
 	found      [8]bool  // whether the levels of the best rows were rows at once
 }
 
+// lattices are used again: calls by a value would put them on the heap each time.
+var lattices = sync.Pool{New: func() any { return new(lattice) }}
+
 func (k *latticeType) encode(dst []byte, x, importance []float32, _ float32) {
+	b := lattices.Get().(*lattice)
+	defer lattices.Put(b)
 	var (
-		b          lattice
-		xs, ws, rs [32]float32
-		scales     [16]float32
-		book       = k.book()
-		sigma      = float32(k.sigma*addSquares(x)) / 256
-		most       float32
-		stored     int
+		scales [16]float32
+		most   float32
+		stored int
+		book   = k.book()
+		sigma  = float32(k.sigma*addSquares(x)) / 256
+		w      = b.w[:k.size]
 	)
-	b.x, b.w, b.root = xs[:k.size], ws[:k.size], rs[:k.size]
 	clear(dst)
 	for s := range 256 / k.size {
 		sub := x[k.size*s:][:k.size]
 		if importance == nil {
-			k.unweighted(b.w, sub, sigma)
+			k.unweighted(w, sub, sigma)
 		} else {
-			weigh(b.w, importance[k.size*s:], sub, sigma)
+			weigh(w, importance[k.size*s:], sub, sigma)
 		}
-		scale, ok := k.search(&b, sub, book)
+		scale, ok := k.search(b, sub, book)
 		if !ok {
 			continue
 		}
@@ -163,12 +168,13 @@ func (k *latticeType) encode(dst []byte, x, importance []float32, _ float32) {
 // search finds the scale of a sub-block and a row for each of its groups. It is false for numbers that are
 // taken for zeros.
 func (k *latticeType) search(b *lattice, sub []float32, book *codebook) (scale float32, ok bool) {
-	for i, w := range b.w {
+	x, w := b.x[:k.size], b.w[:k.size]
+	for i, w := range w {
 		b.root[i] = float32(math.Sqrt(float64(w)))
 	}
 	k.setSigns(b, sub)
-	largest := b.x[0]
-	for _, v := range b.x[1:] {
+	largest := x[0]
+	for _, v := range x[1:] {
 		if !(largest > v) {
 			largest = v
 		}
@@ -181,13 +187,12 @@ func (k *latticeType) search(b *lattice, sub []float32, book *codebook) (scale f
 	top := float32(2*book.base - 1)
 	scale = largest / top
 	if k.first != nil {
-		var codes [32]uint8
-		divisor, scale = k.first(codes[:k.size], b.x, b.w, largest)
+		divisor, scale = k.first(b.codes[:k.size], x, w, largest)
 		if divisor <= 0 {
 			return 0, false
 		}
 	}
-	b.setProducts(book.base)
+	b.setProducts(k.size, book.base)
 	clear(b.best[:groups])
 	for g := range groups {
 		b.best[g] = book.byIndex[0] // all levels are 0
@@ -198,7 +203,7 @@ func (k *latticeType) search(b *lattice, sub []float32, book *codebook) (scale f
 	for try := -k.tries; try <= k.tries; try++ {
 		inverse := (top + float32(float32(try)*k.step)) / divisor
 		found := k.choose(b, book, inverse, 1/inverse, ^uint32(0))
-		product, square := b.sums(book, &b.rows)
+		product, square := b.sums(book, groups, &b.rows)
 		if square > 0 && float32(product*product) > float32(best*square) {
 			scale = product / square
 			best = scale * product
@@ -222,7 +227,7 @@ func (k *latticeType) search(b *lattice, sub []float32, book *codebook) (scale f
 		copy(b.rows[:groups], b.best[:groups])
 		k.choose(b, book, 1/scale, scale, which)
 		copy(b.best[:groups], b.rows[:groups])
-		if product, square := b.sums(book, &b.best); square > 0 {
+		if product, square := b.sums(book, groups, &b.best); square > 0 {
 			scale = product / square
 		}
 	}
@@ -258,8 +263,8 @@ func (k *latticeType) setSigns(b *lattice, sub []float32) {
 }
 
 // setProducts fills in the products of numbers and levels.
-func (b *lattice) setProducts(levels int) {
-	for i, w := range b.w {
+func (b *lattice) setProducts(n, levels int) {
+	for i, w := range b.w[:n] {
 		products, squares := b.products[8*i:][:8], b.squares[8*i:][:8]
 		wx := float32(w * b.x[i])
 		for l := range levels {
@@ -271,8 +276,8 @@ func (b *lattice) setProducts(levels int) {
 }
 
 // sums adds the products of the levels of some rows, in the order of the numbers.
-func (b *lattice) sums(book *codebook, rows *[8]int32) (product, square float32) {
-	for g := range len(b.x) / book.width {
+func (b *lattice) sums(book *codebook, groups int, rows *[8]int32) (product, square float32) {
+	for g := range groups {
 		row := &book.rows[rows[g]]
 		products, squares := b.products[8*book.width*g:], b.squares[8*book.width*g:]
 		for _, at := range row[:book.width] {
@@ -286,7 +291,7 @@ func (b *lattice) sums(book *codebook, rows *[8]int32) (product, square float32)
 // choose sets the rows of the groups that are bits of which, for a scale and about the inverse of it. A bit of the result is
 // 1 if the nearest levels of the group are a row.
 func (k *latticeType) choose(b *lattice, book *codebook, inverse, scale float32, which uint32) (found uint32) {
-	for g := range len(b.x) / book.width {
+	for g := range k.size / book.width {
 		if which>>g&1 == 0 {
 			continue
 		}
