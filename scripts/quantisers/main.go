@@ -36,7 +36,7 @@ var types = []struct {
 	number int32
 }{
 	{"Q4_0", 2}, {"Q4_1", 3}, {"Q5_0", 6}, {"Q5_1", 7}, {"Q8_0", 8}, {"Q2_K", 10}, {"Q3_K", 11}, {"Q4_K", 12}, {"Q5_K", 13},
-	{"Q6_K", 14}, {"IQ4_NL", 20}, {"IQ4_XS", 23}, {"TQ1_0", 34}, {"TQ2_0", 35}, {"MXFP4", 39},
+	{"Q6_K", 14}, {"IQ1_S", 19}, {"IQ1_M", 29}, {"IQ2_XXS", 16}, {"IQ2_XS", 17}, {"IQ2_S", 22}, {"IQ3_XXS", 18}, {"IQ3_S", 21}, {"IQ4_NL", 20}, {"IQ4_XS", 23}, {"TQ1_0", 34}, {"TQ2_0", 35}, {"MXFP4", 39},
 }
 
 const columns = 4096 // of a row
@@ -91,10 +91,10 @@ func compare(library string, which *regexp.Regexp, passes, rows int) error {
 		for _, weights := range [][]float32{nil, importance} {
 			name, encode := t.name, e.Encode
 			first := (*float32)(nil)
+			if weights == nil && e.Encode == nil || weights != nil && e.Weigh == nil {
+				continue
+			}
 			if weights != nil {
-				if e.Weigh == nil {
-					continue
-				}
 				name, first = t.name+" with an importance matrix", &weights[0]
 				encode = func(dst, src []byte) { e.Weigh(dst, src, weights) }
 			}

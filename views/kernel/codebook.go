@@ -124,33 +124,24 @@ func (c *codebook) neighbours(at int32) []uint16 {
 // costs has what each level of up to 8 numbers costs, 8 numbers to each.
 type costs [64]float32
 
-// cheapest returns the first of some rows that costs least: the sum of its levels' costs, in
-// their order. A cost is not negative, so that a sum can end early. ok is false if that is not
-// less than the largest F32 for any row.
-func (c *codebook) cheapest(rows []uint16, of *costs) (row int, ok bool) {
-	least := float32(largestF32)
-	if c.width == 4 {
-		for _, n := range rows {
-			r := &c.rows[n]
-			sum := of[r[0]&63] + of[r[1]&63] + of[r[2]&63] + of[r[3]&63]
-			if sum < least {
-				row, least, ok = int(n), sum, true
-			}
-		}
-		return row, ok
-	}
+// cheapest returns the first of some rows of 8 that costs least: the sum of its levels' costs, in
+// their order. It is the first row if none costs less than the largest F32: ggml ends its
+// process or reads outside of its numbers then, and one of them is not finite, or close to
+// that. Costs may be negative if they are signed.
+func (c *codebook) cheapest(rows []uint16, of *costs, signed bool) int32 {
+	row, least := rows[0], float32(largestF32)
 	for _, n := range rows {
 		r := &c.rows[n]
 		sum := of[r[0]&63] + of[r[1]&63] + of[r[2]&63] + of[r[3]&63]
-		if sum >= least {
+		if sum >= least && !signed { // the others add to it
 			continue
 		}
 		sum = sum + of[r[4]&63] + of[r[5]&63] + of[r[6]&63] + of[r[7]&63]
 		if sum < least {
-			row, least, ok = int(n), sum, true
+			row, least = n, sum
 		}
 	}
-	return row, ok
+	return int32(row)
 }
 
 const largestF32 = 0x1.fffffep127

@@ -63,12 +63,7 @@ func iq1Rows(rows []int32, levels []uint8, x, w []float32, scale float32, delta 
 				of[8*i+l] = float32(float32(w[8*g+i]*difference) * difference)
 			}
 		}
-		near := book.neighbours(row)
-		n, ok := book.cheapest(near, &of)
-		if !ok { // ggml reads outside of its numbers: one is not finite, or close to that
-			n = int(near[0])
-		}
-		rows[g] = int32(n)
+		rows[g] = book.cheapest(book.neighbours(row), &of, true) // an importance may be negative
 	}
 	if all {
 		return scale

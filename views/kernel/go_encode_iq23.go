@@ -291,36 +291,71 @@ func (b *lattice) sums(book *codebook, groups int, rows *[8]int32) (product, squ
 // choose sets the rows of the groups that are bits of which, for a scale and about the inverse of it. A bit of the result is
 // 1 if the nearest levels of the group are a row.
 func (k *latticeType) choose(b *lattice, book *codebook, inverse, scale float32, which uint32) (found uint32) {
+	var at [8]float32 // numbers of the levels
+	for l := range at {
+		at[l] = float32(scale * float32(2*l+1))
+	}
 	for g := range k.size / book.width {
 		if which>>g&1 == 0 {
 			continue
 		}
-		x := b.x[book.width*g:][:book.width]
-		index, digit := int32(0), int32(1)
-		for _, v := range x {
-			l := clamp(nearest(float32(0.5*(float32(inverse*v)-1))), 0, int32(book.base-1))
-			index += l * digit
-			digit *= int32(book.base)
-		}
-		row := book.byIndex[index]
-		if row >= 0 {
-			b.rows[g] = row
-			found |= 1 << g
-			continue
-		}
-		var of costs
-		for i, w := range b.root[book.width*g:][:book.width] {
-			for l := range book.base {
-				difference := float32(scale*float32(2*l+1)) - x[i]
-				of[8*i+l] = float32(float32(w*difference) * difference)
-			}
-		}
-		near := book.neighbours(row)
-		if n, ok := book.cheapest(near, &of); ok {
-			b.rows[g] = int32(n)
+		var row int32
+		var isRow bool
+		if book.width == 4 {
+			row, isRow = book.choose4((*[4]float32)(b.x[4*g:]), (*[4]float32)(b.root[4*g:]), inverse, &at)
 		} else {
-			b.rows[g] = int32(near[0]) // ggml ends its process: a number is not finite, or close to that
+			row, isRow = book.choose8((*[8]float32)(b.x[8*g:]), (*[8]float32)(b.root[8*g:]), inverse, &at)
+		}
+		if b.rows[g] = row; isRow {
+			found |= 1 << g
 		}
 	}
 	return found
+}
+
+// level is the level of a number that is an odd multiple of a scale.
+func level(x, inverse float32, most int32) int32 {
+	return clamp(nearest(float32(0.5*(float32(inverse*x)-1))), 0, most)
+}
+
+// choose4 returns the row for four numbers of eight levels, and whether their levels are that row.
+func (c *codebook) choose4(x, w *[4]float32, inverse float32, at *[8]float32) (row int32, isRow bool) {
+	index := level(x[0], inverse, 7) | level(x[1], inverse, 7)<<3 | level(x[2], inverse, 7)<<6 | level(x[3], inverse, 7)<<9
+	if row = c.byIndex[index]; row >= 0 {
+		return row, true
+	}
+	near := c.neighbours(row)
+	row = int32(near[0]) // ggml ends its process if no neighbour costs less than the largest F32: a number is not finite, or close to that
+	least := float32(largestF32)
+	for _, n := range near {
+		r := &c.rows[n]
+		d0, d1, d2, d3 := at[r[0]&7]-x[0], at[r[1]&7]-x[1], at[r[2]&7]-x[2], at[r[3]&7]-x[3]
+		sum := float32(float32(w[0]*d0) * d0)
+		sum += float32(float32(w[1]*d1) * d1)
+		sum += float32(float32(w[2]*d2) * d2)
+		sum += float32(float32(w[3]*d3) * d3)
+		if sum < least {
+			row, least = int32(n), sum
+		}
+	}
+	return row, false
+}
+
+// choose8 returns the row for eight numbers of three levels, and whether their levels are that row.
+func (c *codebook) choose8(x, w *[8]float32, inverse float32, at *[8]float32) (row int32, isRow bool) {
+	index := int32(0)
+	for i := 7; i >= 0; i-- {
+		index = 3*index + level(x[i], inverse, 2)
+	}
+	if row = c.byIndex[index]; row >= 0 {
+		return row, true
+	}
+	var of costs
+	for i, v := range x {
+		d0, d1, d2 := at[0]-v, at[1]-v, at[2]-v
+		of[8*i] = float32(float32(w[i]*d0) * d0)
+		of[8*i+1] = float32(float32(w[i]*d1) * d1)
+		of[8*i+2] = float32(float32(w[i]*d2) * d2)
+	}
+	return c.cheapest(c.neighbours(row), &of, false), false
 }
