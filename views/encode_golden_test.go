@@ -79,7 +79,7 @@ func TestWeighted(t *testing.T) {
 		}
 		return w, nil
 	}
-	for _, to := range []tensorfs.DType{tensorfs.Q4_0, tensorfs.Q5_1, tensorfs.Q3_K, tensorfs.Q6_K, tensorfs.IQ4_XS, tensorfs.Q8_0} {
+	for _, to := range []tensorfs.DType{tensorfs.Q4_0, tensorfs.Q5_1, tensorfs.Q3_K, tensorfs.Q6_K, tensorfs.IQ4_XS, tensorfs.IQ2_XXS, tensorfs.IQ1_M, tensorfs.Q8_0} {
 		d, err := Weighted(&x, to, by)
 		if err != nil {
 			t.Fatal(err)

@@ -41,9 +41,9 @@ func TestGGUFType(t *testing.T) {
 		{"Q8_0", splitTwo, 1, filepath.Base(splitTwo) + ": --gguf-type q8_0 changes nothing: its weights are Q8_0 already" + advice},
 		{"f16", f16, 1, filepath.Base(f16) + ": --gguf-type f16 changes nothing: its weights are F16 already" + advice},
 		{"q8_0", ggufDir + "kv.gguf", 1, "the model has no weights" + advice},
-		{"iq2_xxs", f16, 2, "--gguf-type: IQ2_XXS is not made here; llama-quantize makes it"},
+		{"q2_0", f16, 2, "--gguf-type: Q2_0 is not made here; llama-quantize makes it"},
 		{"q4_k_n", f16, 2, `--gguf-type: llama-quantize has no preset "q4_k_n"; did you mean`},
-		{"small", f16, 2, `--gguf-type: llama-quantize has no preset "small"; these are made here: TQ1_0, `},
+		{"small", f16, 2, `--gguf-type: llama-quantize has no preset "small"; these are made here: IQ1_S, `},
 	} {
 		place := filepath.Join(t.TempDir(), "place")
 		for _, args := range [][]string{
@@ -103,6 +103,7 @@ func TestQuantiseFlags(t *testing.T) {
 	for _, flags := range [][]string{
 		{"--gguf-type", "q4_k_m"}, {"--gguf-type", "q4_k_m", "--pure"}, {"--gguf-type", "q4_k_m", "--tensor-type", "ffn_up=q8_0"},
 		{"--gguf-type", "q4_k_m", "--imatrix", of}, {"--gguf-type", "q4_k_m", "--imatrix", of, "--tensor-type", "ATTN_q=q6_k", "--tensor-type", "ffn=q5_k"},
+		{"--gguf-type", "iq2_xs", "--imatrix", of}, {"--gguf-type", "iq3_s", "--imatrix", of, "--tensor-type", "ffn_down=iq1_m"}, {"--gguf-type", "iq3_s"},
 	} {
 		code, out, stderr := cat(flags...)
 		if code != 0 || stderr != "" || !strings.HasPrefix(out, "GGUF") || made[out] != "" {
@@ -124,6 +125,9 @@ func TestQuantiseFlags(t *testing.T) {
 		{"--gguf-type q4_k --tensor-type ffn=q9", 2, `no type "q9" is made here`},
 		{"--gguf-type q4_k --tensor-type ffn(=q8_0", 2, `"ffn(" is not a regular expression: missing closing )`},
 		{"--gguf-type f16 --tensor-type ffn=q8_0", 2, "F16 has no other types"},
+		{"--gguf-type IQ2_XS", 1, "--gguf-type iq2_xs: blk.0.attn_k.weight would be IQ2_XS, which llama-quantize makes only by an importance matrix, and there is no importance matrix; name one with --imatrix FILE, or another type with --tensor-type\n"},
+		{"--gguf-type q4_k --tensor-type ffn_up=iq3_xxs", 1, "blk.0.ffn_up.weight would be IQ3_XXS"},
+		{"--gguf-type q4_k --tensor-type token_embd=iq2_xs --imatrix " + of, 1, "IQ2_XS is made only by an importance matrix that has values of the tensor"},
 		{"--gguf-type q4_k --imatrix none", 1, "none: no such file or directory"},
 		{"--gguf-type q4_k --imatrix " + model, 1, "general.type does not say that it is an importance matrix"},
 	} {

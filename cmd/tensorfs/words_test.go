@@ -249,7 +249,7 @@ func TestTheirWords(t *testing.T) {
 		{"cat --gguf-type Q4 MODEL gguf/model.gguf", 2, "did you mean Q4_K_M?"},
 		{"cat --gguf-type fp16 MODEL gguf/model.gguf", 2, "did you mean F16?"},
 		{"cat --gguf-type 8bit MODEL gguf/model.gguf", 2, "did you mean Q8_0?"},
-		{"cat --gguf-type IQ2_XXS MODEL gguf/model.gguf", 2, "llama-quantize makes it of the file"},
+		{"cat --gguf-type Q1_0 MODEL gguf/model.gguf", 2, "llama-quantize makes it of the file"},
 		{"cat --mlx-bits four MODEL mlx/model.safetensors", 2, "want a number, such as 4"},
 		{"cat --mlx-bits 7 MODEL mlx/model.safetensors", 2, "MLX's affine has 2, 3, 4, 5, 6 or 8"},
 		{"diff --tolerance 1% MODEL MODEL", 2, "want a number such as 0.01"},

@@ -141,11 +141,7 @@ func (c *Checked) check(m *tensorfs.Model, path string, single bool) error {
 	}
 	const advice = "leave it out, name a model in F16, BF16 or F32, or add --requantise"
 	if why := convert.Kept(m, *o); why != "" {
-		flag := "--gguf-type " + strings.ToLower(o.Quantise.Name)
-		if o.Quantise.Implied {
-			flag = "--tensor-types-from " + conceal.Printable(c.options.TypesFrom)
-		}
-		return fmt.Errorf("%s: %s changes nothing: %s; %s", conceal.Printable(path), flag, why, advice)
+		return fmt.Errorf("%s: %s changes nothing: %s; %s", conceal.Printable(path), c.typesFlag(), why, advice)
 	}
 	if err := c.WrongImportance(m); err != nil {
 		return err
@@ -173,6 +169,14 @@ func (c *Checked) laidOut(m *tensorfs.Model, listed bool) *Model {
 	return &Model{m, opts, sync.OnceValue(func() *tree.Tree { return tree.New(m, opts) })}
 }
 
+// typesFlag is the flag that asks for types.
+func (c *Checked) typesFlag() string {
+	if c.Tree.Whole.Quantise.Implied {
+		return "--tensor-types-from " + conceal.Printable(c.options.TypesFrom)
+	}
+	return "--gguf-type " + strings.ToLower(c.Tree.Whole.Quantise.Name)
+}
+
 // WrongImportance is the error about an importance matrix that was computed from another
 // model, or that is missing.
 func (c *Checked) WrongImportance(m *tensorfs.Model) error {
@@ -180,7 +184,7 @@ func (c *Checked) WrongImportance(m *tensorfs.Model) error {
 	case why == "":
 		return nil
 	case c.options.Imatrix == "":
-		return errors.New(why)
+		return fmt.Errorf("%s: %s", c.typesFlag(), why)
 	default:
 		return fmt.Errorf("--imatrix %s: %s", conceal.Printable(c.options.Imatrix), why)
 	}
