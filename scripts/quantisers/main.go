@@ -8,9 +8,14 @@
 // the numbers as BF16; medians of the passes, and of the ratios within them. Both take F32,
 // which is widened from random BF16. Time on one core is processor time, so that other
 // programs matter less; on all cores it is wall time.
+//
+// With -hashes it prints hashes of the blocks that the library writes of testnumbers' rows, for
+// testdata/quantise/hashes.tsv: the first half of the SHA-256 of 40 rows of each kind. The
+// library ends the process at a row that it refuses.
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"flag"
 	"fmt"
@@ -27,6 +32,7 @@ import (
 
 	"github.com/ebitengine/purego"
 
+	"github.com/tensorfs/tensorfs/internal/testing/testnumbers"
 	"github.com/tensorfs/tensorfs/views/kernel"
 )
 
@@ -45,10 +51,18 @@ func main() {
 	passes := flag.Int("passes", 5, "passes that count")
 	which := flag.String("types", ".", "types to measure")
 	numbers := flag.Int("numbers", 1<<19, "numbers that are quantised at a time")
+	hashes := flag.Bool("hashes", false, "print hashes of the library's blocks")
 	flag.Parse()
 	library := "scripts/llama/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so"
 	if flag.NArg() > 0 {
 		library = flag.Arg(0)
+	}
+	if *hashes {
+		if err := printHashes(library); err != nil {
+			fmt.Fprintln(os.Stderr, "quantisers:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	if err := compare(library, regexp.MustCompile("^(?:"+*which+")"), *passes, max(*numbers/columns, 1)); err != nil {
 		fmt.Fprintln(os.Stderr, "quantisers:", err)
@@ -56,20 +70,59 @@ func main() {
 	}
 }
 
-func compare(library string, which *regexp.Regexp, passes, rows int) error {
-	library, err := filepath.Abs(library)
-	if err != nil {
-		return err
+// open returns the library's functions that quantise rows, and that prepare for a type.
+func open(library string) (quantise func(number int32, src, dst *byte, start, rows, columns int64, importance *float32) uint64, prepare func(number int32), err error) {
+	if library, err = filepath.Abs(library); err != nil {
+		return nil, nil, err
 	}
 	lib, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	var quantise func(number int32, src, dst *byte, start, rows, columns int64, importance *float32) uint64
-	var prepare func(number int32)
 	purego.RegisterLibFunc(&quantise, lib, "ggml_quantize_chunk")
 	purego.RegisterLibFunc(&prepare, lib, "ggml_quantize_init")
+	return quantise, prepare, nil
+}
 
+// printHashes prints the hashes of blocks of testnumbers' rows.
+func printHashes(library string) error {
+	quantise, prepare, err := open(library)
+	if err != nil {
+		return err
+	}
+	fmt.Println("type\timportance\tkind\tsha256")
+	for _, t := range types {
+		e, ok := kernel.LookupEncoder(t.name)
+		if !ok {
+			continue
+		}
+		prepare(t.number)
+		for _, weighted := range []bool{false, true} {
+			if weighted && e.Weigh == nil || !weighted && e.Encode == nil {
+				continue
+			}
+			for _, kind := range testnumbers.Kinds() {
+				h := sha256.New()
+				for _, row := range testnumbers.Rows(kind, 40) {
+					dst, first := make([]byte, testnumbers.Columns/e.Elems*e.Bytes), (*float32)(nil)
+					if weighted {
+						first = &row.Importance[0]
+					}
+					quantise(t.number, &row.Numbers[0], &dst[0], 0, 1, testnumbers.Columns, first)
+					h.Write(dst)
+				}
+				fmt.Printf("%s\t%t\t%s\t%x\n", t.name, weighted, kind, h.Sum(nil)[:16])
+			}
+		}
+	}
+	return nil
+}
+
+func compare(library string, which *regexp.Regexp, passes, rows int) error {
+	quantise, prepare, err := open(library)
+	if err != nil {
+		return err
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	src, importance := make([]byte, 0, 4*rows*columns), make([]float32, columns)
 	for range rows * columns {

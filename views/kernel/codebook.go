@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// A codebook finds rows of the codebooks that the IQ types of ggml are made of (drawn in
-// go_iq.go). A number has one of a few levels, and only some combinations of 8 (IQ3: 4) levels
+// A codebook finds rows of a codebook of ggml's IQ types (drawn in go_iq.go). A number has one of a few levels, and only some combinations of 8 (IQ3: 4) levels
 // are rows. A combination that is not a row has neighbours: the rows at the shortest distances
 // to it. Their order matters, because of equal rows the first one is chosen.
 //
-// Maps and neighbours are those of iq2xs_init_impl and iq3xs_init_impl in ggml-quants.c.
-// They are made when a type is first encoded.
+// iq2xs_init_impl and iq3xs_init_impl in ggml-quants.c make the same maps and neighbours. A
+// codebook is made when its type is first encoded.
 type codebook struct {
 	width, base int        // levels of a row, and how many levels there are
 	rows        [][8]uint8 // 8*i + level, for each level i of a row: indexes of a table of costs
@@ -68,7 +67,7 @@ func newCodebook(grid string, width, distances int) *codebook {
 // addNeighbours fills in what is near the combinations that are not rows: by their distances,
 // and by their numbers.
 func (c *codebook) addNeighbours(distances int) {
-	// A distance is that of the first half of the levels and that of the second half.
+	// A distance is the sum of the distances between both halves of the levels.
 	half := 1
 	for range c.width / 2 {
 		half *= c.base
@@ -133,7 +132,7 @@ func (c *codebook) cheapest(rows []uint16, of *costs, signed bool) int32 {
 	for _, n := range rows {
 		r := &c.rows[n]
 		sum := of[r[0]&63] + of[r[1]&63] + of[r[2]&63] + of[r[3]&63]
-		if sum >= least && !signed { // the others add to it
+		if sum >= least && !signed { // more costs make it larger
 			continue
 		}
 		sum = sum + of[r[4]&63] + of[r[5]&63] + of[r[6]&63] + of[r[7]&63]

@@ -215,7 +215,7 @@ func toIQ1_M(dst []byte, x, importance []float32, _ float32) {
 	var (
 		w      [256]float32
 		scales [16]float32
-		signs  [16]uint8 // of the eighths: bit 0 is that of the second group, bit 1 that of the first
+		signs  [16]uint8 // of the eighths: in bit 0 of the second group, in bit 1 of the first
 		rows   [32]int32
 		most   float32
 		sigma  = float32(2*addSquares(x)) / 256

@@ -11,7 +11,7 @@ import (
 // multiples of a scale, whose halves are the levels of a codebook's rows. Scales are tried, and
 // a group of numbers whose levels are not a row gets the row that costs least for that scale.
 
-// latticeType is how 256 numbers become a block of one of these types.
+// latticeType describes how 256 numbers become a block of one of these types.
 type latticeType struct {
 	book  func() *codebook
 	size  int     // numbers of a sub-block
@@ -288,8 +288,8 @@ func (b *lattice) sums(book *codebook, groups int, rows *[8]int32) (product, squ
 	return product, square
 }
 
-// choose sets the rows of the groups that are bits of which, for a scale and about the inverse of it. A bit of the result is
-// 1 if the nearest levels of the group are a row.
+// choose sets the rows of the groups whose bits are set in which, for a scale and about its
+// inverse. A bit of the result is set if the nearest levels of the group are a row.
 func (k *latticeType) choose(b *lattice, book *codebook, inverse, scale float32, which uint32) (found uint32) {
 	var at [8]float32 // numbers of the levels
 	for l := range at {

@@ -2,12 +2,16 @@ package kernel
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tensorfs/tensorfs/internal/testing/testnumbers"
 )
 
 // quantised is the directory of libggml's output for rows of 512 numbers.
@@ -103,5 +107,41 @@ func TestWeighRows(t *testing.T) {
 		if !bytes.Equal(all, alone) {
 			t.Errorf("%s of five rows differs from that of each", e.Name)
 		}
+	}
+}
+
+// TestQuantisersHard compares every encoder with libggml's bytes for numbers that are hard to quantise.
+func TestQuantisersHard(t *testing.T) {
+	b, err := os.ReadFile(quantised + "hashes.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := map[string]int{}
+	for i, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		f := strings.Split(line, "\t") // type, whether by an importance, kind of rows, hash
+		if i == 0 {
+			continue
+		}
+		e, ok := LookupEncoder(f[0])
+		if !ok {
+			t.Fatalf("no encoder of %s", f[0])
+		}
+		h := sha256.New()
+		for _, row := range testnumbers.Rows(f[2], 40) {
+			dst := make([]byte, testnumbers.Columns/e.Elems*e.Bytes)
+			if f[1] == "true" {
+				e.Weigh(dst, row.Numbers, row.Importance)
+			} else {
+				e.Encode(dst, row.Numbers)
+			}
+			h.Write(dst)
+		}
+		if got := fmt.Sprintf("%x", h.Sum(nil)[:16]); got != f[3] {
+			t.Errorf("%s of rows of kind %q, by an importance %s, has other bytes", f[0], f[2], f[1])
+		}
+		compared[f[0]]++
+	}
+	if len(compared) != len(encoderTypes)-1 { // all but BF16
+		t.Errorf("%d types were compared", len(compared))
 	}
 }

@@ -366,7 +366,7 @@ var smaller = map[tensorfs.DType]tensorfs.DType{
 	tensorfs.Q4_K: tensorfs.Q5_0, tensorfs.Q5_K: tensorfs.Q5_1, tensorfs.Q6_K: tensorfs.Q8_0,
 }
 
-// weightedTypes are those that llama-quantize makes only by an importance matrix.
+// weightedTypes are the types that llama-quantize makes only by an importance matrix.
 var weightedTypes = []tensorfs.DType{tensorfs.IQ1_S, tensorfs.IQ1_M, tensorfs.IQ2_XXS, tensorfs.IQ2_XS, tensorfs.IQ2_S, tensorfs.IQ3_XXS}
 
 // NeedsImportance reports whether llama-quantize refuses to give a tensor a type if it has
