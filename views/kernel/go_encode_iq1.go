@@ -119,7 +119,7 @@ func toIQ1_S(dst []byte, x, importance []float32, _ float32) {
 		scales [8]float32
 		minus  [8]bool
 		most   float32
-		sigma  = float32(2*addSquares(x)) / 256
+		sigma  = float32(float32(2*addSquares(x)) / 256)
 	)
 	clear(dst)
 	for s := range scales {
@@ -218,7 +218,7 @@ func toIQ1_M(dst []byte, x, importance []float32, _ float32) {
 		signs  [16]uint8 // of the eighths: in bit 0 of the second group, in bit 1 of the first
 		rows   [32]int32
 		most   float32
-		sigma  = float32(2*addSquares(x)) / 256
+		sigma  = float32(float32(2*addSquares(x)) / 256)
 	)
 	iq1Weights(w[:], x, importance, sigma)
 	delta := func(s int) func(group int) *[3]float32 {

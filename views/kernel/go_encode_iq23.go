@@ -121,7 +121,7 @@ func (k *latticeType) encode(dst []byte, x, importance []float32, _ float32) {
 		most   float32
 		stored int
 		book   = k.book()
-		sigma  = float32(k.sigma*addSquares(x)) / 256
+		sigma  = float32(float32(k.sigma*addSquares(x)) / 256)
 		w      = b.w[:k.size]
 	)
 	clear(dst)
