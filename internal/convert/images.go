@@ -55,9 +55,13 @@ func imageFile(m *tensorfs.Model, a *images.Architecture, opts Options) (*Files,
 		}
 		changed := false
 		for i, to := range q.ImageTypes(a, tensors) {
-			if to != list[i].to {
-				list[i].asked, changed = to, true
+			if to == list[i].to {
+				continue
 			}
+			if q.NeedsImportance(list[i].name, to) {
+				return nil, fmt.Errorf("%s would be %s, which is made only by an importance matrix, and these are of language models; choose another type with --tensor-type", tensorfs.Printable(list[i].name), to)
+			}
+			list[i].asked, changed = to, true
 		}
 		if !changed && m.Layout == "gguf" {
 			opts.Quantise = nil

@@ -77,6 +77,14 @@ func TestImagesRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rule, err := preset.RuleOf(".=iq2_xs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q8, err := preset.Named("q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	m, err := formats.Open(filepath.Join(imageData, "flux"))
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +93,7 @@ func TestImagesRefused(t *testing.T) {
 	for want, f := range map[string]*convert.Files{
 		"makes no IQ4_XS of image models": convert.GGUF(m, convert.Options{Quantise: &preset.Options{Preset: iq4}}),
 		"this is a denoiser of FLUX":      hf.MLX(m, convert.Options{}),
+		"would be IQ2_XS, which is made":  convert.GGUF(m, convert.Options{Quantise: &preset.Options{Preset: q8, Rules: []preset.Rule{rule}}}),
 	} {
 		if !strings.Contains(f.Reason, want) {
 			t.Errorf("%q, want %q", f.Reason, want)
