@@ -32,11 +32,27 @@ func largestMagnitude(x []float32) float32 {
 	return largest
 }
 
-// split is how the sorted numbers of a sub-block are divided, and the signs of the eighths.
+// split is how the sorted numbers of a sub-block are divided, and the signs of the eighths. It is the best
+// split so far.
 type split struct {
 	scale       float32
+	score       float32
 	first, next int // where levels 1 and 2 start
-	signs       int // of the eighths: indexes of deltas
+	signs       int // of the eighths: indexes of deltas; negative before any split
+}
+
+// noSplit is worse than any split.
+var noSplit = split{score: -largestF32, signs: -1}
+
+// isWorse reports whether a split with these sums of w*q*x and w*q*q is better.
+func (s *split) isWorse(product, square float32) bool {
+	return square > 0 && float32(product*product) > float32(s.score*square)
+}
+
+// become makes it another split.
+func (s *split) become(product, square float32, first, next, signs int) {
+	scale := product / square
+	*s = split{scale, scale * product, first, next, signs}
 }
 
 // iq1Rows finds the rows of the levels of a sub-block. delta has the levels of each group. A
@@ -133,8 +149,8 @@ func toIQ1_S(dst []byte, x, importance []float32, _ float32) {
 			rows          [4]int32
 		)
 		sorted(order[:], sub)
-		best, ok := splitIQ1_S(&order, sub, &w)
-		if !ok {
+		best := splitIQ1_S(&order, sub, &w)
+		if best.signs < 0 {
 			continue
 		}
 		best.setLevels(levels[:], order[:])
@@ -173,8 +189,9 @@ func toIQ1_S(dst []byte, x, importance []float32, _ float32) {
 	}
 }
 
-// splitIQ1_S finds the split of 32 sorted numbers. It is false if all weights are 0.
-func splitIQ1_S(order *[32]uint8, x []float32, w *[32]float32) (best split, ok bool) {
+// splitIQ1_S finds the split of 32 sorted numbers, noSplit if all weights are 0.
+func splitIQ1_S(order *[32]uint8, x []float32, w *[32]float32) split {
+	best := noSplit
 	var sumX, sumW [33]float32
 	for j, i := range order {
 		sumX[j+1] = sumX[j] + float32(w[i]*x[i])
@@ -188,7 +205,6 @@ func splitIQ1_S(order *[32]uint8, x []float32, w *[32]float32) (best split, ok b
 			lastW[sign][j] = float32(float32((sumW[32]-sumW[j])*q[2]) * q[2])
 		}
 	}
-	score := float32(-largestF32)
 	for first := range 33 {
 		var firstX, firstW [2]float32
 		for sign, q := range deltas {
@@ -200,15 +216,13 @@ func splitIQ1_S(order *[32]uint8, x []float32, w *[32]float32) (best split, ok b
 				q := deltas[sign][1]
 				product := firstX[sign] + float32((sumX[next]-sumX[first])*q) + lastX[sign][next]
 				square := firstW[sign] + float32(float32((sumW[next]-sumW[first])*q)*q) + lastW[sign][next]
-				if square > 0 && float32(product*product) > float32(score*square) {
-					scale := product / square
-					score = scale * product
-					best, ok = split{scale: scale, first: first, next: next, signs: sign}, true
+				if best.isWorse(product, square) {
+					best.become(product, square, first, next, sign)
 				}
 			}
 		}
 	}
-	return best, ok
+	return best
 }
 
 func toIQ1_M(dst []byte, x, importance []float32, _ float32) {
@@ -232,8 +246,8 @@ func toIQ1_M(dst []byte, x, importance []float32, _ float32) {
 		}
 		var order, levels [16]uint8
 		sorted(order[:], sub)
-		best, ok := splitIQ1_M(&order, sub, weights)
-		if !ok {
+		best := splitIQ1_M(&order, sub, weights)
+		if best.signs < 0 {
 			continue
 		}
 		best.setLevels(levels[:], order[:])
@@ -281,8 +295,9 @@ func toIQ1_M(dst []byte, x, importance []float32, _ float32) {
 	binary.LittleEndian.PutUint64(dst[48:], packed)
 }
 
-// splitIQ1_M finds the split of 16 sorted numbers, and the signs of both groups' eighths. It is false if all weights are 0.
-func splitIQ1_M(order *[16]uint8, x, w []float32) (best split, ok bool) {
+// splitIQ1_M finds the split of 16 sorted numbers, and the signs of both groups' eighths, noSplit if all weights are 0.
+func splitIQ1_M(order *[16]uint8, x, w []float32) split {
+	best := noSplit
 	// Sums of the numbers of each group that come before a place. Levels are one apart, so that
 	// a split's product is a multiple of the whole sum minus the sums at both places.
 	var sumX, sumW [17][2]float32
@@ -304,7 +319,6 @@ func splitIQ1_M(order *[16]uint8, x, w []float32) (best split, ok bool) {
 			}
 		}
 	}
-	score := float32(-largestF32)
 	for first := range 17 {
 		var partW [2][2]float32
 		for sign := range deltas {
@@ -319,16 +333,19 @@ func splitIQ1_M(order *[16]uint8, x, w []float32) (best split, ok bool) {
 			n := &nextW[next]
 			plusW0, plusW1 := partW[0][0]+n[0][0], partW[0][1]+n[0][1]
 			minusW0, minusW1 := partW[1][0]+n[1][0], partW[1][1]+n[1][1]
-			products := [4]float32{plus0 + plus1, plus0 + minus1, minus0 + plus1, minus0 + minus1}
-			squares := [4]float32{plusW0 + plusW1, plusW0 + minusW1, minusW0 + plusW1, minusW0 + minusW1}
-			for signs, product := range products {
-				if square := squares[signs]; square > 0 && float32(product*product) > float32(score*square) {
-					scale := product / square
-					score = scale * product
-					best, ok = split{scale: scale, first: first, next: next, signs: signs}, true
-				}
+			if p, s := plus0+plus1, plusW0+plusW1; best.isWorse(p, s) {
+				best.become(p, s, first, next, 0)
+			}
+			if p, s := plus0+minus1, plusW0+minusW1; best.isWorse(p, s) {
+				best.become(p, s, first, next, 1)
+			}
+			if p, s := minus0+plus1, minusW0+plusW1; best.isWorse(p, s) {
+				best.become(p, s, first, next, 2)
+			}
+			if p, s := minus0+minus1, minusW0+minusW1; best.isWorse(p, s) {
+				best.become(p, s, first, next, 3)
 			}
 		}
 	}
-	return best, ok
+	return best
 }
