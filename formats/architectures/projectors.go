@@ -11,14 +11,32 @@ import (
 //go:embed projectors.txt
 var projectorsText string
 
+//go:embed sounds.txt
+var soundsText string
+
 //go:embed towers.txt
 var towersText string
 
-// Projector is a vision tower with the projector behind it, which llama.cpp reads from
-// a file of their own.
+// Part is what a tower is for.
+type Part string
+
+// The parts.
+const (
+	Vision Part = "vision"
+	Audio  Part = "audio"
+)
+
+// Prefix begins the keys of GGUF about towers of the part, and names no architecture.
+func (p Part) Prefix() string { return "clip." + string(p) }
+
+// Projector is a tower with the projector behind it, which llama.cpp reads from a file of
+// their own.
 type Projector struct {
 	*Architecture
 	*Settings
+	Part   Part
+	Within []string          // paths of the tower's object in config.json: the first that exists counts
+	Also   map[string]string // how names of tensors begin in other releases, and in the description
 	Rows  map[string]string // modules that are the row of a token in the embedding: the token
 	Types map[string]string // tensors of GGUF that have a type of their own: f32, f16, or conv
 
@@ -35,13 +53,10 @@ type Projector struct {
 	Marked map[string]string
 }
 
-// ProjectorPrefix begins the keys of GGUF about towers, and names no architecture.
-const ProjectorPrefix = "clip.vision"
-
-// Projectors returns the blocks of projectors.txt, except blocks that exist only for others
-// to be like.
+// Projectors returns the blocks of projectors.txt and of sounds.txt, except blocks that exist
+// only for others to be like.
 var Projectors = sync.OnceValue(func() (all []*Projector) {
-	return must(readProjectors("projectors.txt", projectorsText))
+	return slices.Concat(must(readProjectors("projectors.txt", projectorsText, Vision)), must(readProjectors("sounds.txt", soundsText, Audio)))
 })
 
 // towers is towers.txt.
@@ -50,7 +65,10 @@ var towers = sync.OnceValue(func() *moduleTable { return must(readModules("tower
 // TowerMoves returns the names of all moves of towers.
 func TowerMoves() []string { return slices.Sorted(maps.Keys(towers().moves)) }
 
-func readProjectors(file, text string) (all []*Projector, err error) {
+// blocksOf begin the names of tensors of a part's layers in GGUF.
+var blocksOf = map[Part]string{Vision: "v.blk.", Audio: "a.blk."}
+
+func readProjectors(file, text string, part Part) (all []*Projector, err error) {
 	tensors, err := readArchitectures(file, text, towers())
 	if err != nil {
 		return nil, err
@@ -61,9 +79,9 @@ func readProjectors(file, text string) (all []*Projector, err error) {
 	}
 	for _, s := range settings {
 		a := tensors[slices.IndexFunc(tensors, func(a *Architecture) bool { return a.Name == s.Name })]
-		a.Blocks, s.GGUF = "v.blk.", ProjectorPrefix
-		p := &Projector{Architecture: a, Settings: s}
-		for word, to := range map[string]*map[string]string{"rows": &p.Rows, "types": &p.Types, "beside": &p.Beside, "text": &p.Text, "tokens": &p.Tokens, "marked": &p.Marked} {
+		a.Blocks, s.GGUF = blocksOf[part], part.Prefix()
+		p := &Projector{Architecture: a, Settings: s, Part: part, Within: s.Words("within")}
+		for word, to := range map[string]*map[string]string{"also": &p.Also, "rows": &p.Rows, "types": &p.Types, "beside": &p.Beside, "text": &p.Text, "tokens": &p.Tokens, "marked": &p.Marked} {
 			*to = map[string]string{}
 			for _, x := range a.words[word] {
 				name, value, _ := strings.Cut(x.Text, "=")
@@ -78,11 +96,11 @@ func readProjectors(file, text string) (all []*Projector, err error) {
 	return all, nil
 }
 
-// ProjectorOf returns the projector of a class, by either of its names in config.json,
-// nil without one.
-func ProjectorOf(class Class) *Projector {
+// ProjectorOf returns the projector of a part of a class, by either of its names in
+// config.json, nil without one.
+func ProjectorOf(class Class, part Part) *Projector {
 	for _, p := range Projectors() {
-		if slices.ContainsFunc(p.Classes, func(c Class) bool {
+		if p.Part == part && slices.ContainsFunc(p.Classes, func(c Class) bool {
 			return c.Name == class.Name || class.Name == "" && c.ModelType == class.ModelType
 		}) {
 			return p
@@ -91,18 +109,28 @@ func ProjectorOf(class Class) *Projector {
 	return nil
 }
 
-// ProjectorNamed returns the projector of a file that has a projector's name and the tensors
-// that has reports, nil without one.
-func ProjectorNamed(name string, has func(tensor string) bool) *Projector {
-	all := Projectors()
+// ProjectorNamed returns the projector of a part in a file that has a projector's name and
+// the tensors that has reports, nil without one.
+func ProjectorNamed(name string, part Part, has func(tensor string) bool) *Projector {
+	all := slices.DeleteFunc(slices.Clone(Projectors()), func(p *Projector) bool { return p.Part != part })
 	i := slices.IndexFunc(all, func(p *Projector) bool { return p.Marked[name] != "" && has(p.Marked[name]) })
 	if i < 0 {
-		i = slices.IndexFunc(all, func(p *Projector) bool { return p.Settings.Name == name })
+		i = slices.IndexFunc(all, func(p *Projector) bool { return p.Settings.Name == name && p.Marked[name] == "" })
 	}
 	if i < 0 {
 		return nil
 	}
 	return all[i]
+}
+
+// Type is the type that a tensor of GGUF has whatever the model has: f32, f16, or conv; ""
+// if it has none.
+func (p *Projector) Type(name string) string {
+	if rest, ok := strings.CutPrefix(name, p.Blocks); ok {
+		_, module, _ := strings.Cut(rest, ".")
+		name = p.Blocks + "n." + module
+	}
+	return p.Types[name]
 }
 
 // Published returns the names of towers in files of Hugging Face in one spelling:
@@ -119,11 +147,32 @@ func Published(name string) string {
 	return name
 }
 
+// Published is the function of that name for the tensors of the projector, which may have
+// spellings of its own.
+func (p *Projector) Published(name string) string {
+	name = Published(name)
+	longest := ""
+	for begin := range p.Also {
+		if strings.HasPrefix(name, begin) && len(begin) > len(longest) {
+			longest = begin
+		}
+	}
+	if longest != "" {
+		name = p.Also[longest] + strings.TrimPrefix(name, longest)
+	}
+	return name
+}
+
 // Skips reports whether GGUF files do not have a tensor of a tower, by its name in
 // files of Hugging Face.
 func (p *Projector) Skips(name string) bool {
+	name = p.Published(name)
 	return slices.ContainsFunc(p.Architecture.words["dropped"], func(x Item) bool {
-		begin, ok := strings.CutPrefix(strings.TrimSuffix(x.Text, "*"), "~")
-		return ok && strings.HasPrefix(Published(name), Published(p.Tower+begin))
+		begin, ok := strings.CutSuffix(x.Text, "*")
+		end, isEnd := strings.CutPrefix(begin, "*")
+		if rest, isTower := strings.CutPrefix(begin, "~"); isTower {
+			begin = p.Tower + rest
+		}
+		return ok && (isEnd && strings.Contains(name, end) || !isEnd && strings.HasPrefix(name, Published(begin)))
 	})
 }

@@ -12,13 +12,13 @@ func TestProjectors(t *testing.T) {
 	if n := len(Projectors()); n != 14 {
 		t.Errorf("%d projectors", n)
 	}
-	seen := map[Class]bool{}
+	seen := map[Part]map[Class]bool{Vision: {}, Audio: {}}
 	for _, p := range Projectors() {
 		for _, c := range p.Classes {
-			if seen[c] || ProjectorOf(c) != p || ProjectorOf(Class{ModelType: c.ModelType}) != p {
+			if seen[p.Part][c] || ProjectorOf(c, p.Part) != p || ProjectorOf(Class{ModelType: c.ModelType}, p.Part) != p {
 				t.Errorf("%s is a class of several projectors", c)
 			}
-			seen[c] = true
+			seen[p.Part][c] = true
 		}
 		for side, name := range map[string]func(x *Tensor, layer string) string{
 			"GGUF": func(x *Tensor, layer string) string { return x.GGUFPart(p.InGGUF(x, layer), ".weight") },
@@ -31,7 +31,7 @@ func TestProjectors(t *testing.T) {
 					if _, isRow := p.Rows[list[i].Module]; isRow && side == "HF" {
 						continue
 					}
-					if joined := side == "HF" && (list[i].Moved("part") || list[i].Moved("frame")); names[n] && !joined || strings.ContainsAny(n, "{}!~") || strings.HasPrefix(n, ".") {
+					if joined := side == "HF" && (list[i].Joined() != "" || list[i].Moved("frame")); names[n] && !joined || strings.ContainsAny(n, "{}!~") || strings.HasPrefix(n, ".") {
 						t.Errorf("%s has %s in %s", p.Settings.Name, n, side)
 					}
 					names[n] = true
@@ -44,7 +44,7 @@ func TestProjectors(t *testing.T) {
 			}
 		}
 	}
-	if ProjectorOf(Class{Name: "LlamaForCausalLM", ModelType: "gemma3"}) != nil || ProjectorOf(Class{}) != nil {
+	if ProjectorOf(Class{Name: "LlamaForCausalLM", ModelType: "gemma3"}, Vision) != nil || ProjectorOf(Class{}, Vision) != nil {
 		t.Error("a class without a vision tower has a projector")
 	}
 }
@@ -63,7 +63,7 @@ func TestPublished(t *testing.T) {
 			t.Errorf("%s is %s, not %s", name, got, want)
 		}
 	}
-	p := ProjectorOf(Class{Name: "Gemma3ForConditionalGeneration"})
+	p := ProjectorOf(Class{Name: "Gemma3ForConditionalGeneration"}, Vision)
 	for name, want := range map[string]bool{
 		"vision_tower.vision_model.head.probe": true, "model.vision_tower.head.probe": true, "vision_tower.vision_model.headless": false, "head.probe": false,
 	} {
@@ -77,16 +77,16 @@ func TestPublished(t *testing.T) {
 func TestProjectorNamed(t *testing.T) {
 	none := func(string) bool { return false }
 	for _, p := range Projectors() {
-		if ProjectorNamed(p.Settings.Name, none) != p {
+		if ProjectorNamed(p.Settings.Name, p.Part, none) != p {
 			t.Errorf("%s is not found", p.Settings.Name)
 		}
 		for name, tensor := range p.Marked {
-			if ProjectorNamed(name, none) == p || ProjectorNamed(name, func(x string) bool { return x == tensor }) != p {
+			if ProjectorNamed(name, p.Part, none) == p || ProjectorNamed(name, p.Part, func(x string) bool { return x == tensor }) != p {
 				t.Errorf("%s is not told from %s by %s", p.Settings.Name, name, tensor)
 			}
 		}
 	}
-	if ProjectorNamed("other", none) != nil {
+	if ProjectorNamed("other", Vision, none) != nil {
 		t.Error("a projector without a block is found")
 	}
 }

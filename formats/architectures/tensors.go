@@ -104,8 +104,8 @@ func (a *Architecture) InGGUF(t *Tensor, layer string) string {
 // InHF returns a module's name in Hugging Face's files for a spelling, without .weight and
 // .bias. nth is the position among the layers that have the module.
 func (a *Architecture) InHF(spelling, layer string, nth int) string {
-	name := strings.Replace(spelling, "{i}", strconv.Itoa(nth), 1)
-	if layer != "" && !strings.HasPrefix(name, "~") {
+	name := strings.Replace(strings.Replace(spelling, "{i}", strconv.Itoa(nth), 1), "{n}.", layer, 1)
+	if layer != "" && !strings.HasPrefix(name, "~") && !strings.Contains(spelling, "{n}.") {
 		name = a.Prefix + layer + name
 	}
 	if rest, ok := strings.CutPrefix(name, "~"); ok {
@@ -141,7 +141,7 @@ func (t *Tensor) Moved(move string) bool {
 // Joined is the module that Hugging Face has the tensor joined with others in, "" for none.
 func (t *Tensor) Joined() string {
 	for _, m := range t.Moves {
-		if (m.Name == "part" || m.Name == "of") && len(m.Args) == 1 {
+		if (m.Name == "part" || m.Name == "of") && len(m.Args) == 1 || m.Name == "row_of" && len(m.Args) == 2 {
 			return m.Args[0]
 		}
 	}
@@ -342,7 +342,7 @@ func (t *Tensor) readMoves(text string, table *moduleTable) (rest, why string) {
 			inside, text, _ = strings.Cut(inside, ")")
 			m.Args = strings.Fields(inside)
 		}
-		if slices.Contains([]string{"as", "as_turned", "part", "of", "times", "times_states"}, name) && len(m.Args) == 0 {
+		if slices.Contains([]string{"as", "as_turned", "part", "of", "row_of", "times", "times_states"}, name) && len(m.Args) == 0 {
 			return "", name + " needs arguments in parentheses"
 		}
 		t.Moves = append(t.Moves, m)

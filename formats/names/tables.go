@@ -47,7 +47,7 @@ var (
 )
 
 // params are the words that {s} matches.
-var params = [...]string{"weight", "bias"}
+var params = [...]string{"weight", "bias", "input_min", "input_max", "output_min", "output_max"}
 
 // lines yields the lines of a table except comments and empty lines. A table that
 // cannot be read is a mistake of the build, so everything here panics.

@@ -102,24 +102,43 @@ func answersOf(about *settings.Model, v *tokenizer.Vocabulary) (rows []int64, er
 	return rows, nil
 }
 
-// addProjector adds the file of the model's vision tower, if it has one, or notes why it
-// does not. left are the tensors that the file of the language model leaves out.
+// noSpeech is why files of language models have no tensors that make speech.
+const noSpeech = "llama.cpp does not make speech with such models"
+
+// addProjector adds the file of the model's towers, if it has any, or notes why it does not
+// have one of them. left are the tensors that the file of the language model leaves out.
 func (f *Files) addProjector(m *tensorfs.Model, cfg settings.Fields, opts Options, tokens []string, left Towers) {
-	if left[Vision] == 0 {
-		f.LeaveOut(left, ownFile)
+	f.LeaveOut(Towers{Speech: left[Speech]}, noSpeech)
+	if left[Vision] == 0 && left[Audio] == 0 {
+		f.LeaveOut(Towers{projectorTower: left[projectorTower]}, ownFile)
 		return
 	}
-	d, notes, err := projector(m, cfg, opts, tokens)
+	x, err := projectorsOf(m, cfg, opts, tokens, left)
+	var d tensorfs.Data
+	if err == nil && len(x.list) > 0 {
+		d, err = gguf.Compose(x.keys(), x.list)
+	}
 	if err != nil {
-		f.LeaveOut(left, ownFile+": "+tensorfs.OneLine(err.Error()))
+		f.LeaveOut(Towers{Vision: left[Vision], Audio: left[Audio], projectorTower: left[projectorTower]}, ownFile+": "+tensorfs.OneLine(err.Error()))
 		return
 	}
-	f.addMmproj(d, notes.Types, notes.Exact)
-	f.Notes = append(f.Notes, notes.Notes...)
-	f.LeaveOut(Towers{Audio: left[Audio]}, ownFile)
+	for _, part := range []string{Vision, Audio} {
+		if why := x.whyNot[part]; why != nil {
+			without := Towers{part: left[part]}
+			if d == nil {
+				without[projectorTower], left[projectorTower] = left[projectorTower], 0
+			}
+			f.LeaveOut(without, ownFile+": "+tensorfs.OneLine(why.Error()))
+		}
+	}
+	if d == nil {
+		return
+	}
+	f.addMmproj(d, x.notes.Types, x.notes.Exact)
+	f.Notes = append(f.Notes, x.notes.Notes...)
 }
 
-// addMmproj adds the file of a tower, whose tensors have these types.
+// addMmproj adds the file of towers, whose tensors have these types.
 func (f *Files) addMmproj(d tensorfs.Data, types map[string]int, exact bool) {
 	f.List = append(f.List, File{TowerFile, d})
 	for t, n := range types {

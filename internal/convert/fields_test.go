@@ -13,6 +13,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
@@ -258,7 +259,7 @@ func TestTowerFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		about, err := settings.ToProjector(m, parsed(t, string(files["config.json"])))
+		about, err := settings.ToProjector(m, parsed(t, string(files["config.json"])), architectures.Vision)
 		m.Close()
 		said := ""
 		if err != nil {

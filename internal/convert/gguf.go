@@ -230,7 +230,7 @@ func rewritten(meta []tensorfs.Meta, tensors []tensorfs.Tensor, opts Options) (*
 		if t.Change != nil {
 			to, exact = adaptedAs(t)
 		}
-		x.taken = append(x.taken, fileTensor{t.Source, t, to, exact, isF32(t.Source, len(t.Shape))})
+		x.taken = append(x.taken, fileTensor{name: t.Source, tensor: t, to: to, exact: exact, fixed: isF32(t.Source, len(t.Shape))})
 	}
 	composed, notes, err := x.finish(sizesOf(meta))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
@@ -32,11 +33,9 @@ func towerFromOllama(m, usual *tensorfs.Model, opts Options) (*ollamaTower, erro
 		return nil, err
 	}
 	opts = opts.forTower()
-	x := &fileTensors{opts: opts, types: map[string]string{}, notes: tensorNotes{Types: map[string]int{}, Exact: true}}
+	x := &fileTensors{opts: opts, notes: tensorNotes{Types: map[string]int{}, Exact: true}}
 	if t.IsWhole {
-		for _, name := range t.F32 {
-			x.types[name] = "f32"
-		}
+		x.typeOf = func(name string) string { return map[bool]string{true: "f32"}[slices.Contains(t.F32, name)] }
 		err = x.putAll(list)
 	} else {
 		err = x.putTower(t, list, usual)
@@ -70,7 +69,7 @@ func (x *fileTensors) putAll(list []tensorfs.Tensor) error {
 // putTower takes the tensors of a tower that projectors.txt describes, from the names and the
 // layout that the table of Ollama's towers leaves them in.
 func (x *fileTensors) putTower(t *gguf.Tower, list []tensorfs.Tensor, usual *tensorfs.Model) error {
-	about, err := settings.ReadProjector(usual, &tensorfs.Model{Layout: "gguf", Metadata: t.Metadata, Tensors: list})
+	about, err := settings.ReadProjector(architectures.Vision, usual, &tensorfs.Model{Layout: "gguf", Metadata: t.Metadata, Tensors: list})
 	if err != nil {
 		return err
 	}
@@ -78,7 +77,7 @@ func (x *fileTensors) putTower(t *gguf.Tower, list []tensorfs.Tensor, usual *ten
 	if err != nil {
 		return err
 	}
-	x.types = about.Types
+	x.typeOf = about.Type
 	if !t.IsHF {
 		own, err := tower.Model(list, layout.GGUF)
 		if err != nil {

@@ -5,60 +5,129 @@ import (
 	"slices"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
 )
 
-// TowerFile is the file below gguf/ that has the vision tower. llama.cpp knows it by
-// these letters in its name.
+// TowerFile is the file below gguf/ that has the model's towers. llama.cpp knows it by these
+// letters in its name.
 const TowerFile = "mmproj.gguf"
 
-// projector returns the file of a model's vision tower, which llama.cpp loads beside the
-// language model's, with notes about its tensors. tokens are the vocabulary. The error
-// explains why there is no such file.
-func projector(m *tensorfs.Model, cfg settings.Fields, opts Options, tokens []string) (tensorfs.Data, tensorNotes, error) {
-	about, err := settings.ToProjector(m, cfg)
-	if err != nil {
-		return nil, tensorNotes{}, err
-	}
-	list, notes, err := projectorTensors(m, about, opts, tokens)
-	if err != nil {
-		return nil, tensorNotes{}, err
-	}
-	notes.Notes = append(notes.Notes, about.Notes()...)
-	d, err := gguf.Compose(about.Keys(notes.FileType), list)
-	return d, notes, err
+// projectors are a model's towers as the file beside its language model has them.
+type projectors struct {
+	towers []*projector
+	whyNot map[string]error // by the parts that the model has, and the file does not
+	notes  tensorNotes
+	list   []gguf.Stored
 }
 
-// projectorTensors returns the tensors of the file.
-func projectorTensors(m *tensorfs.Model, about *settings.Projector, opts Options, tokens []string) ([]gguf.Stored, tensorNotes, error) {
+// projector is one of them.
+type projector struct {
+	about   *settings.Projector
+	tower   *layout.Tower
+	tensors []tensorfs.Tensor
+}
+
+// projectorsOf returns the towers of a model that can be in the file which llama.cpp loads
+// beside the language model's. left counts the tensors of each part, and tokens are the
+// vocabulary.
+func projectorsOf(m *tensorfs.Model, cfg settings.Fields, opts Options, tokens []string, left Towers) (*projectors, error) {
+	x := &projectors{whyNot: map[string]error{}}
+	for _, part := range []string{Vision, Audio} {
+		if left[part] == 0 {
+			continue
+		}
+		p, err := newProjector(m, cfg, architectures.Part(part))
+		if err != nil {
+			x.whyNot[part] = err
+			continue
+		}
+		x.towers = append(x.towers, p)
+	}
+	if len(x.towers) == 0 {
+		return x, nil
+	}
+	x.distribute(m)
+	file := &fileTensors{opts: opts.forTower(), notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
+	x.towers = slices.DeleteFunc(x.towers, func(p *projector) bool {
+		before := len(file.taken)
+		err := p.put(file, m, tokens)
+		if err != nil {
+			file.taken = file.taken[:before]
+			x.whyNot[string(p.about.Part)] = err
+		}
+		return err != nil
+	})
+	if len(x.towers) == 0 {
+		return x, nil
+	}
+	var err error
+	x.list, x.notes, err = file.finish(preset.Model{})
+	for _, p := range x.towers {
+		x.notes.Notes = append(x.notes.Notes, p.about.Notes()...)
+	}
+	return x, err
+}
+
+func newProjector(m *tensorfs.Model, cfg settings.Fields, part architectures.Part) (*projector, error) {
+	about, err := settings.ToProjector(m, cfg, part)
+	if err != nil {
+		return nil, err
+	}
 	tower, err := layout.TowerOf(about.Projector, about.Fact)
 	if err != nil {
-		return nil, tensorNotes{}, err
+		return nil, err
 	}
-	var list []tensorfs.Tensor
+	return &projector{about: about, tower: tower}, nil
+}
+
+// distribute gives each tower the tensors that its description knows, and those that no
+// description knows to the tower of their part, which refuses them.
+func (x *projectors) distribute(m *tensorfs.Model) {
 	for i := range m.Tensors {
-		if t := &m.Tensors[i]; t.Owner == "" && slices.Contains([]string{Vision, projectorTower}, towerOf(t)) {
-			list = append(list, *t)
+		t := &m.Tensors[i]
+		part := towerOf(t)
+		if t.Owner != "" || !slices.Contains([]string{Vision, Audio, projectorTower}, part) {
+			continue
+		}
+		at := slices.IndexFunc(x.towers, func(p *projector) bool { return p.tower.Knows(t.Source) })
+		if at < 0 {
+			at = slices.IndexFunc(x.towers, func(p *projector) bool { return string(p.about.Part) == part })
+		}
+		if at < 0 && part == projectorTower && len(x.whyNot) == 0 {
+			at = 0
+		}
+		if at >= 0 {
+			x.towers[at].tensors = append(x.towers[at].tensors, *t)
 		}
 	}
-	own, err := tower.Model(list, layout.HF)
+}
+
+// put makes the tower's tensors.
+func (p *projector) put(file *fileTensors, m *tensorfs.Model, tokens []string) error {
+	own, err := p.tower.Model(p.tensors, layout.HF)
 	if err != nil {
-		return nil, tensorNotes{}, err
+		return err
 	}
-	if err := addRows(own, m, about.Rows, tokens); err != nil {
-		return nil, tensorNotes{}, err
+	if err := addRows(own, m, p.about.Rows, tokens); err != nil {
+		return err
 	}
-	opts = opts.forTower()
-	x := &fileTensors{opts: opts, types: about.Types, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
-	w := tower.Walk(own, layout.GGUF, about.Fact)
-	w.Sink = x
-	if err := w.Run(); err != nil {
-		return nil, tensorNotes{}, err
+	file.typeOf = p.about.Type
+	w := p.tower.Walk(own, layout.GGUF, p.about.Fact)
+	w.Sink = file
+	return w.Run()
+}
+
+// keys returns the metadata of the file.
+func (x *projectors) keys() []tensorfs.Meta {
+	list := make([]*settings.Projector, len(x.towers))
+	for i, p := range x.towers {
+		list[i] = p.about
 	}
-	return x.finish(preset.Model{})
+	return settings.ProjectorKeys(list, x.notes.FileType)
 }
 
 // tokenRow returns the row of a token in the embedding of the language model.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/gguf"
 	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
@@ -72,7 +73,7 @@ func TestProjectorConfigs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := gguf.Compose(x.about.Keys(0), x.list)
+		d, err := gguf.Compose(x.keys(), x.list)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +97,7 @@ func TestProjectorConfigs(t *testing.T) {
 			}
 			text := &tensorfs.Model{Metadata: []tensorfs.Meta{{Key: "general.architecture", Value: language}, {Key: language + ".embedding_length", Value: x.about.Fact("projection_dim")},
 				{Key: language + ".rope.dimension_sections", Value: sections{int32(2), int32(3), int32(3), int32(0)}}}}
-			about, err := settings.FromProjector(text, tower)
+			about, err := settings.FromProjector(architectures.Vision, text, tower)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

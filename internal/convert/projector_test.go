@@ -19,12 +19,11 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-// projection is what a model's vision tower is converted to.
+// projection is what a model's towers are converted to.
 type projection struct {
+	*projectors
 	m     *tensorfs.Model
-	about *settings.Projector
-	list  []gguf.Stored
-	notes tensorNotes
+	about *settings.Projector // of the first tower
 }
 
 // projected makes the tensors and the keys of the projector's file of a model.
@@ -34,16 +33,29 @@ func projected(t *testing.T, m *tensorfs.Model, opts Options) (projection, error
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := tokenizer.ReadFiles(tokenizer.Options{File: m.File, Architecture: "llama", Config: cfg.Top(), Rows: embeddingRows(m)})
-	if err != nil {
-		t.Fatal(err)
+	var tokens []string
+	if rows := embeddingRows(m); rows > 0 {
+		v, err := tokenizer.ReadFiles(tokenizer.Options{File: m.File, Architecture: "llama", Config: cfg.Top(), Rows: rows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = v.Tokens
 	}
-	about, err := settings.ToProjector(m, cfg)
+	left := Towers{}
+	for i := range m.Tensors {
+		left.Add(&m.Tensors[i])
+	}
+	if left[Vision] == 0 && left[Audio] == 0 {
+		left[Vision] = 1
+	}
+	x, err := projectorsOf(m, cfg, opts, tokens, left)
+	for _, why := range x.whyNot {
+		err = why
+	}
 	if err != nil {
 		return projection{}, err
 	}
-	list, notes, err := projectorTensors(m, about, opts, v.Tokens)
-	return projection{m, about, list, notes}, err
+	return projection{x, m, x.towers[0].about}, nil
 }
 
 // bytesOf reads all of a file.
@@ -96,7 +108,7 @@ func TestProjectors(t *testing.T) {
 		}
 		got, _ := lines(t, x.list)
 		testwhole.Same(t, got, want)
-		sameKeys(t, x.about.Keys(x.notes.FileType), strings.TrimSuffix(file, "tsv")+"meta.json")
+		sameKeys(t, x.keys(), strings.TrimSuffix(file, "tsv")+"meta.json")
 	})
 }
 
@@ -185,7 +197,7 @@ func TestProjectorSpellings(t *testing.T) {
 		a, _ := lines(t, got.list)
 		b2, _ := lines(t, want.list)
 		testwhole.Same(t, a, b2)
-		if a, b := fmt.Sprint(got.about.Keys(0)[3:]), fmt.Sprint(want.about.Keys(0)[3:]); a != b {
+		if a, b := fmt.Sprint(got.keys()[4:]), fmt.Sprint(want.keys()[4:]); a != b {
 			t.Errorf("%s: the keys are %s, not %s", name, a, b)
 		}
 	}
@@ -311,7 +323,7 @@ func TestProcessorConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := fmt.Sprint(got.about.Keys(0)[3:]), fmt.Sprint(want.about.Keys(0)[3:]); a != b {
+	if a, b := fmt.Sprint(got.keys()[4:]), fmt.Sprint(want.keys()[4:]); a != b {
 		t.Errorf("the keys are %s, not %s", a, b)
 	}
 }

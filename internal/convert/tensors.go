@@ -31,7 +31,7 @@ type fileTensors struct {
 	opts        Options
 	arch        string            // by GGUF's name, "" for a tower
 	wide        string            // the name of a tensor that is F32 because config.json asks for it
-	types       map[string]string // types of tensors as projectors.txt has them
+	typeOf      func(name string) string // the type of a tensor as projectors.txt has it; may be nil
 	taken       []fileTensor
 	notes       tensorNotes
 	numbers     map[tensorfs.DType]int64 // in tensors of two and more dimensions

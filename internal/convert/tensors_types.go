@@ -48,14 +48,22 @@ func (x *fileTensors) isF32(name string, rank int) bool {
 	return name == x.wide || isF32(name, rank) && (end == "" || !strings.HasSuffix(name, end))
 }
 
+// ownType is the type that a tensor has by projectors.txt, "" if it has none.
+func (x *fileTensors) ownType(name string) string {
+	if x.typeOf == nil {
+		return ""
+	}
+	return x.typeOf(name)
+}
+
 // storedAs returns the type that a tensor has in the file if none is asked for, and
 // whether it holds the tensor's numbers exactly.
 func (x *fileTensors) storedAs(name string, t *tensorfs.Tensor) (to tensorfs.DType, isExact bool, err error) {
 	asked := x.opts.Quantise
 	switch isF16 := asked != nil && asked.Type == tensorfs.F16 || asked == nil && t.DType == tensorfs.F16; {
-	case x.types[name] == "f16", x.types[name] == "conv" && isF16:
+	case x.ownType(name) == "f16", x.ownType(name) == "conv" && isF16:
 		return tensorfs.F16, t.Quant == nil && t.DType == tensorfs.F16, nil
-	case x.types[name] != "", x.isF32(name, len(t.Numbers())), t.Quant == nil && t.DType == tensorfs.F64: // which the converter rounds to F32 first
+	case x.ownType(name) != "", x.isF32(name, len(t.Numbers())), t.Quant == nil && t.DType == tensorfs.F64: // which the converter rounds to F32 first
 		return tensorfs.F32, t.Quant != nil || t.DType != tensorfs.F64, nil
 	case isRequantised(t):
 		to, isExact = adaptedAs(t)
@@ -78,6 +86,7 @@ type fileTensor struct {
 	tensor *tensorfs.Tensor
 	to     tensorfs.DType
 	exact  bool // to holds its numbers
+	own    bool // projectors.txt has its type
 	fixed  bool // it is not quantised, whatever is asked for
 }
 
@@ -87,7 +96,8 @@ func (x *fileTensors) Put(name string, t *tensorfs.Tensor, _ layout.Origin, _ bo
 	if err != nil {
 		return fmt.Errorf("%s cannot be %s: %w", tensorfs.Quote(t.Source), name, err)
 	}
-	x.taken = append(x.taken, fileTensor{name, t, to, isExact, x.types[name] != "" || x.isF32(name, len(t.Numbers()))})
+	own := x.ownType(name) != ""
+	x.taken = append(x.taken, fileTensor{name, t, to, isExact, own, own || x.isF32(name, len(t.Numbers()))})
 	return nil
 }
 
@@ -185,7 +195,7 @@ func (x *fileTensors) encode() (list []gguf.Stored, err error) {
 		if again {
 			x.requantise(t.tensor, t.to)
 		}
-		x.note(t.name, t.to, stored.Shape, t.exact || again)
+		x.note(&t, stored.Shape, t.exact || again)
 	}
 	return list, nil
 }
@@ -255,9 +265,10 @@ func (x *fileTensors) importanceOf(t *fileTensor) (views.Importance, error) {
 }
 
 // note counts a tensor of the file.
-func (x *fileTensors) note(name string, to tensorfs.DType, shape []int64, isExact bool) {
+func (x *fileTensors) note(t *fileTensor, shape []int64, isExact bool) {
+	name, to := t.name, t.to
 	x.notes.Types[to.String()]++
-	if n, _ := tensorfs.Elements(shape); x.types[name] == "" && !isF32(name, len(shape)) {
+	if n, _ := tensorfs.Elements(shape); !t.own && !isF32(name, len(shape)) {
 		if x.numbers == nil {
 			x.numbers = map[tensorfs.DType]int64{}
 		}

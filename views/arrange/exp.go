@@ -68,6 +68,39 @@ const maxLog = 64 << 20
 // F32 where it does not. It reads the tensor to find out. Numbers that are not below zero
 // have no logarithm.
 func LogOfNegative(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return undone(t, logOf, func(x float32) float32 { return float32(-math.Exp(float64(x))) }, func(x float32) error {
+		if !(x < 0) || math.IsInf(float64(x), -1) {
+			return fmt.Errorf("%v has no logarithm of its negative", x)
+		}
+		return nil
+	})
+}
+
+// Softplus returns log(1+exp(x)) of the numbers of t, as F32: rounded once, of a result in
+// double precision.
+func Softplus(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return calculated("applied to", t, tensorfs.F32, numbersBy(softplus))
+}
+
+// InverseSoftplus undoes [Softplus] as [LogOfNegative] does [NegativeExp].
+func InverseSoftplus(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	inverse := func(y float32) float32 { return float32(float64(y) + math.Log(-math.Expm1(-float64(y)))) }
+	return undone(t, inverse, softplus, func(y float32) error {
+		if !(y > 0) || math.IsInf(float64(y), 1) {
+			return fmt.Errorf("%v is not log(1+exp(x)) of a number", y)
+		}
+		return nil
+	})
+}
+
+func softplus(x float32) float32 {
+	return float32(math.Max(float64(x), 0) + math.Log1p(math.Exp(-math.Abs(float64(x)))))
+}
+
+// undone returns the numbers that a function makes the numbers of t of, which are F32, by its
+// inverse: as BF16 where the function makes the same numbers of them, within one unit of the
+// last place. refuse explains why a number has none.
+func undone(t *tensorfs.Tensor, inverse, function func(float32) float32, refuse func(float32) error) (*tensorfs.Tensor, error) {
 	if t.Quant != nil || t.DType != tensorfs.F32 || t.BigEndian || t.Opaque != "" || t.Data.Size() > maxLog {
 		return nil, fmt.Errorf("the logarithm of %d bytes of %s cannot be computed, only of up to %d bytes of little-endian F32", t.Data.Size(), t.DType, maxLog)
 	}
@@ -78,15 +111,15 @@ func LogOfNegative(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	to := tensorfs.BF16
 	for ; len(b) > 0; b = b[4:] {
 		x := number32(b)
-		if !(x < 0) || math.IsInf(float64(x), -1) {
-			return nil, fmt.Errorf("%v has no logarithm of its negative", x)
+		if err := refuse(x); err != nil {
+			return nil, err
 		}
-		again := float32(-math.Exp(float64(roundedB16(logOf(x)))))
+		again := function(roundedB16(inverse(x)))
 		if d := int64(math.Float32bits(again)) - int64(binary.LittleEndian.Uint32(b)); d < -1 || d > 1 {
 			to = tensorfs.F32
 		}
 	}
-	return calculated("applied to", t, to, numbersBy(logOf))
+	return calculated("applied to", t, to, numbersBy(inverse))
 }
 
 func logOf(x float32) float32 { return float32(math.Log(-float64(x))) }

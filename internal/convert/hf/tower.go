@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/convert"
@@ -71,7 +72,7 @@ func withOllamaTower(opts convert.Options, theirs, usual *tensorfs.Model) conver
 
 // makeTower converts the tensors of a tower's file to a directory's.
 func makeTower(m, file *tensorfs.Model) (*tower, error) {
-	about, err := settings.FromProjector(m, file)
+	about, err := settings.FromProjector(architectures.Vision, m, file)
 	if err != nil {
 		return nil, err
 	}

@@ -77,6 +77,13 @@ var moves = map[string]Move{
 	"frame":  {Find: frame, All: frames},
 	"pixels": {To: byColours, From: byPixels},
 	"flat":   {To: listed, From: squared},
+
+	// Of audio towers.
+	"column":    {To: biasOfColumns, From: biasOfNumbers, AnyShape: true},
+	"sinusoids": {Find: sinusoids, InConfig: true},
+	"row_of":    {Find: rowOfTokens, All: joinRows},
+	"softplus":  {To: softplus, From: inverseSoftplus},
+	"folded":    {Find: foldedNorm, All: unfoldedNorm},
 }
 
 // asStored finds the tensor of the module's name.

@@ -10,13 +10,14 @@ import (
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
-// Tower is what finds the tensors of a vision tower.
+// Tower is what finds the tensors of a tower.
 type Tower struct {
 	*architectures.Projector
 	Layers    int64
 	Deepstack []bool // the layers whose results go to the language model, if any
 
-	layer int64 // that is named
+	layer     int64             // that is named
+	directory map[string]string // names on the side of Hugging Face
 }
 
 // maxTowerLayers bounds the layers of a tower. Published towers have up to 63.
@@ -27,13 +28,22 @@ const maxTowerLayers = 512
 func TowerOf(p *architectures.Projector, facts architectures.Facts) (*Tower, error) {
 	x := &Tower{Projector: p}
 	if x.Layers, _ = facts("n_layers").(int64); x.Layers < 1 || x.Layers > maxTowerLayers {
-		return nil, fmt.Errorf("the vision tower has %d layers, and 1 to %d are read", x.Layers, maxTowerLayers)
+		return nil, fmt.Errorf("the %s tower has %d layers, and 1 to %d are read", p.Part, x.Layers, maxTowerLayers)
 	}
 	list, _ := facts("deepstack_layers").([]any)
 	for _, deep := range list {
 		x.Deepstack = append(x.Deepstack, deep == true)
 	}
 	return x, nil
+}
+
+// Knows reports whether a tensor of a directory is one of the tower's, by its name there.
+func (x *Tower) Knows(source string) bool {
+	if x.directory == nil {
+		x.directory = x.names(HF)
+	}
+	_, ok := x.directory[x.Published(source)]
+	return ok || x.Skips(source)
 }
 
 // Model returns tensors as a model of their own, by the names of modules in
@@ -47,7 +57,7 @@ func (x *Tower) Model(list []tensorfs.Tensor, from Side) (*tensorfs.Model, error
 			if x.Skips(source) {
 				continue
 			}
-			source = architectures.Published(source)
+			source = x.Published(source)
 		}
 		name, ok := known[source]
 		if _, isRow := x.Rows[strings.TrimSuffix(name, ".weight")]; ok && isRow { // the embedding has it, too
@@ -90,13 +100,17 @@ func (x *Tower) names(from Side) map[string]string {
 		if from == HF {
 			direction = architectures.ToGGUF
 		}
-		for _, param := range t.Params() {
+		params := slices.Clone(t.Params())
+		if from == HF && t.Moved("folded") {
+			params = append(params, runningMean, runningVariance)
+		}
+		for _, param := range params {
 			if t.Needs(param, direction) == architectures.Never {
 				continue
 			}
 			name := t.GGUFPart(x.InGGUF(t, layer), param)
 			if from == HF {
-				name = architectures.Published(t.HFPart(x.InHF(t.HF, layer, nth), param))
+				name = x.Published(t.HFPart(x.InHF(t.HF, layer, nth), param))
 			}
 			known[name] = canonical + param
 			if other, ok := otherNames[x.Settings.Name]; ok && from == GGUF {
@@ -129,6 +143,9 @@ func (x *Tower) names(from Side) map[string]string {
 func (x *Tower) fact(name string) any {
 	if name == "deepstack" {
 		return x.layer < int64(len(x.Deepstack)) && x.Deepstack[x.layer]
+	}
+	if strings.HasPrefix(name, "has.") {
+		return true // a module that the layer may have
 	}
 	return nil
 }

@@ -320,7 +320,12 @@ func (w *Walk) toGGUF(p *part) error {
 		}
 		return nil
 	}
-	if err := w.shaped(t, p.Shape, p.param); err != nil {
+	if p.param == ".bias" && p.Moved("column") {
+		err = w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), columnOf(p.Shape))
+	} else {
+		err = w.shaped(t, p.Shape, p.param)
+	}
+	if err != nil {
 		return err
 	}
 	return w.Put(w.name(p), t, OriginOf(t), p.Plain)

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -9,10 +10,11 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/internal/convert/layout"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// Projector is the content of a vision tower's file: its keys, config.json's and the rest.
+// Projector is a tower's part of the file of towers: its keys, config.json's and the rest.
 type Projector struct {
 	*architectures.Projector
 	model *Model
@@ -21,9 +23,9 @@ type Projector struct {
 	class string // of a directory with it, and its model_type
 }
 
-// ToProjector makes the keys of the vision tower that a config.json describes. The error
-// is why there is no file of it.
-func ToProjector(m *tensorfs.Model, cfg Fields) (*Projector, error) {
+// ToProjector makes the keys of a tower that a config.json describes. The error is why
+// there is no file of it.
+func ToProjector(m *tensorfs.Model, cfg Fields, part architectures.Part) (*Projector, error) {
 	x := &Projector{model: newModel(m, architectures.ToGGUF), top: cfg}
 	top := Fields{top: cfg.top, problem: new(error), file: cfg.file}
 	class := architectures.Class{ModelType: top.Word("model_type")}
@@ -33,17 +35,14 @@ func ToProjector(m *tensorfs.Model, cfg Fields) (*Projector, error) {
 	if err := top.Err(); err != nil {
 		return nil, err
 	}
-	if x.Projector = architectures.ProjectorOf(class); x.Projector == nil {
-		name := class.Name
-		if name == "" {
-			name = class.ModelType
-		}
-		return nil, fmt.Errorf("no projector of the class %s is known", Shown(name))
+	if x.Projector = architectures.ProjectorOf(class, part); x.Projector == nil {
+		return nil, fmt.Errorf("no %sprojector of the class %s is known", soundOf(part), Shown(cmp.Or(class.Name, class.ModelType)))
 	}
 	s := x.model
 	s.arch = x.Settings
+	s.given.Tensor = layout.TensorsOf(m).Find
 	var err error
-	if s.cfg, err = towerFields(m, cfg); err != nil {
+	if s.cfg, err = towerFields(m, cfg, x.Projector); err != nil {
 		return nil, err
 	}
 	s.cfg.asked = map[string]bool{}
@@ -62,8 +61,17 @@ func ToProjector(m *tensorfs.Model, cfg Fields) (*Projector, error) {
 		}
 	}
 	s.agree("check")
-	s.checkUnknownTower(cfg.top)
+	s.checkUnknownTower(cfg.top, part)
 	return x, s.err()
+}
+
+// soundOf is what messages put before the projector of a part: vision is what they mean
+// without a word.
+func soundOf(part architectures.Part) string {
+	if part == architectures.Audio {
+		return "audio "
+	}
+	return ""
 }
 
 // Notes returns what a user should know of the keys that were made.
@@ -81,29 +89,34 @@ func (x *Projector) Fact(name string) any {
 	return x.model.raw(name)
 }
 
-// Keys returns the metadata of the tower's file, general.architecture first.
-func (x *Projector) Keys(fileType uint32) []tensorfs.Meta {
+// ProjectorKeys returns the metadata of a file with towers, general.architecture first.
+func ProjectorKeys(towers []*Projector, fileType uint32) []tensorfs.Meta {
 	const arch = "clip"
 	meta := []tensorfs.Meta{{Key: "general.architecture", Value: arch}, {Key: "general.type", Value: "mmproj"}}
-	if name := modelName(x.model.m, x.top, arch); name != "" {
+	if name := modelName(towers[0].model.m, towers[0].top, arch); name != "" {
 		meta = append(meta, tensorfs.Meta{Key: "general.name", Value: name})
 	}
 	meta = append(meta,
 		tensorfs.Meta{Key: "general.quantization_version", Value: uint32(2)},
 		tensorfs.Meta{Key: "general.file_type", Value: fileType})
-	return append(meta, x.meta...)
+	for _, x := range towers {
+		for _, own := range x.meta {
+			if !slices.ContainsFunc(meta, func(k tensorfs.Meta) bool { return k.Key == own.Key }) { // both may name the projector
+				meta = append(meta, own)
+			}
+		}
+	}
+	return meta
 }
 
-// towerFile is the file that the fields of a tower are in.
-const towerFile = "config.json, vision_config"
-
-// towerFields are the fields of vision_config as if they were a file's, beside them the
-// whole config.json as model, preprocessor_config.json as preprocessor and
-// processor_config.json as processor.
-func towerFields(m *tensorfs.Model, cfg Fields) (Fields, error) {
-	s := Fields{problem: new(error), file: towerFile}
-	if cfg.top.Raw("vision_config").Kind() != '{' {
-		return s, fmt.Errorf("config.json: it has no vision_config")
+// towerFields are the fields of vision_config, or of what another tower's fields are within,
+// as if they were a file's, beside them the whole config.json as model,
+// preprocessor_config.json as preprocessor and processor_config.json as processor.
+func towerFields(m *tensorfs.Model, cfg Fields, p *architectures.Projector) (Fields, error) {
+	within, own := cfg.top.Inner(p.Within)
+	s := Fields{problem: new(error), file: "config.json, " + within}
+	if within == "" {
+		return s, fmt.Errorf("config.json: it has no %s", strings.Join(p.Within, " or "))
 	}
 	text := fmt.Appendf(nil, `{"model":%s`, Members(cfg.top).Lines(false))
 	for name, file := range map[string]string{"preprocessor": "preprocessor_config.json", "processor": "processor_config.json"} {
@@ -121,7 +134,7 @@ func towerFields(m *tensorfs.Model, cfg Fields) (Fields, error) {
 	}
 	var err error
 	s.top, err = jsonobj.Parse(append(text, '}'))
-	s.text = cfg.top.Object("vision_config")
+	s.text = own
 	return s, err
 }
 
@@ -185,6 +198,13 @@ var towerMeanings = map[string]meaning{
 	"language": {fromGGUF: func(c call) any { return c.known["language"] }}, // GGUF's name of its architecture
 	// The model_type of the class with the tower.
 	"class_type": {fromGGUF: func(c call) any { return c.known["class_type"] }},
+	// The width of the language model, by its embedding.
+	"text_width": {toGGUF: func(c call) any {
+		if shape := c.Shape(layout.Embedding + ".weight"); len(shape) == 2 {
+			return shape[1]
+		}
+		return nil
+	}},
 	// One divided by so many.
 	"share": {fromGGUF: func(c call) any {
 		if n := c.number(0); n > 0 {
@@ -290,32 +310,47 @@ func fullAttentionEvery(c call) any {
 	return every
 }
 
-// FromProjector reads the metadata of a vision tower's file, for a directory that has it
-// beside a language model. The error is why there is no such directory.
-func FromProjector(text, tower *tensorfs.Model) (*Projector, error) {
-	return readProjector(text, tower, true)
+// Parts returns the parts whose towers a file has, by its metadata. A file that names none
+// has a vision tower.
+func Parts(tower *tensorfs.Model) (list []architectures.Part) {
+	keys := ByKey(tower.Metadata)
+	for _, part := range []architectures.Part{architectures.Vision, architectures.Audio} {
+		if keys[architectures.FactOf("has_"+string(part)).Keys[0]] == true {
+			list = append(list, part)
+		}
+	}
+	if list == nil {
+		list = append(list, architectures.Vision)
+	}
+	return list
+}
+
+// FromProjector reads the metadata of a tower in a file, for a directory that has it beside a
+// language model. The error is why there is no such directory.
+func FromProjector(part architectures.Part, text, tower *tensorfs.Model) (*Projector, error) {
+	return readProjector(part, text, tower, true)
 }
 
 // ReadProjector is FromProjector of a tower for which there may be no class.
-func ReadProjector(text, tower *tensorfs.Model) (*Projector, error) {
-	return readProjector(text, tower, false)
+func ReadProjector(part architectures.Part, text, tower *tensorfs.Model) (*Projector, error) {
+	return readProjector(part, text, tower, false)
 }
 
-func readProjector(text, tower *tensorfs.Model, inClass bool) (*Projector, error) {
+func readProjector(part architectures.Part, text, tower *tensorfs.Model, inClass bool) (*Projector, error) {
 	s := newModel(tower, architectures.FromGGUF)
 	s.keys = newMetadata(tower.Metadata)
-	s.keys.prefix = architectures.ProjectorPrefix + "."
-	v, key := s.keys.find(architectures.FactOf("projector_type").Keys[0], architectures.FactOf("vision_projector_type").Keys[0])
+	s.keys.prefix = part.Prefix() + "."
+	v, key := s.keys.find(architectures.FactOf("projector_type").Keys[0], architectures.FactOf(string(part)+"_projector_type").Keys[0])
 	name, _ := v.(string)
 	has := func(name string) bool {
 		return slices.ContainsFunc(tower.Tensors, func(t tensorfs.Tensor) bool { return t.Source == name })
 	}
-	x := &Projector{Projector: architectures.ProjectorNamed(name, has), model: s}
+	x := &Projector{Projector: architectures.ProjectorNamed(name, part, has), model: s}
 	switch {
 	case v == nil:
-		return nil, fmt.Errorf("it has no %s, and is no vision tower", key)
+		return nil, fmt.Errorf("it has no %s, and is no %s tower", key, part)
 	case x.Projector == nil:
-		return nil, fmt.Errorf("no projector %s is known", Shown(v))
+		return nil, fmt.Errorf("no %sprojector %s is known", soundOf(part), Shown(v))
 	}
 	s.arch = x.Settings
 	language, _ := ByKey(text.Metadata)["general.architecture"].(string)
@@ -406,10 +441,10 @@ func (x *Projector) unread() (notes []string, err error) {
 	for _, key := range slices.Sorted(maps.Keys(s.keys.at)) {
 		v := s.keys.at[key]
 		switch {
-		case s.keys.asked[key] || s.describes(key) || isNothing(v) || !strings.HasPrefix(key, clipKeys) && architectures.NeedsNoRow(key):
+		case x.isOfAnother(key) || s.keys.asked[key] || s.describes(key) || isNothing(v) || !strings.HasPrefix(key, clipKeys) && architectures.NeedsNoRow(key):
 			continue
 		}
-		if _, text := v.(string); !text && !architectures.Harmless(key, architectures.ProjectorPrefix) {
+		if _, text := v.(string); !text && !architectures.Harmless(key, x.Part.Prefix()) {
 			return nil, fmt.Errorf("%s is %s, and what it means for a tower of %s is not known", tensorfs.Quote(key), Shown(v), s.arch.Name)
 		}
 		silent = append(silent, tensorfs.Printable(key))
@@ -430,11 +465,21 @@ func (x *Projector) unread() (notes []string, err error) {
 			if math.Abs(float64(n)-wanted) > 1e-3*wanted {
 				return nil, fmt.Errorf("%s is %v, and the class has %v", key, n, wanted)
 			}
-		} else if want == true && have != true && (have != nil || item.Name != "has_vision") {
+		} else if want == true && have != true && (have != nil || item.Name != "has_"+string(x.Part)) {
 			return nil, fmt.Errorf("%s is %s, and the tower of %s needs true", key, Shown(have), s.arch.Name)
 		}
 	}
 	return notes, nil
+}
+
+// isOfAnother reports whether a key is about a tower of another part.
+func (x *Projector) isOfAnother(key string) bool {
+	for _, part := range []architectures.Part{architectures.Vision, architectures.Audio} {
+		if part != x.Part && (strings.HasPrefix(key, part.Prefix()+".") || key == architectures.FactOf("has_"+string(part)).Keys[0]) {
+			return true
+		}
+	}
+	return false
 }
 
 // Joins reports whether the directory's class has all experts of a layer in one tensor.

@@ -45,7 +45,7 @@ func (s *Model) checkUnknown() {
 
 // checkUnknownTower does the same for the fields of a vision tower, whose class is often not
 // the one that its own model_type names. A tower with code of its own is not checked.
-func (s *Model) checkUnknownTower(top jsonobj.Object) {
+func (s *Model) checkUnknownTower(top jsonobj.Object, part architectures.Part) {
 	class, own := top.Value("model_type"), s.cfg.text.Value("model_type")
 	s.checkBesideTower(top, s.classReads(top, class))
 	if s.reads = s.programsRead(top, class, own); s.reads == nil {
@@ -55,8 +55,8 @@ func (s *Model) checkUnknownTower(top jsonobj.Object) {
 		return
 	}
 	for _, name := range []any{own, class} {
-		if vision := fmt.Sprint(name) + "_vision"; s.reads.HasType(vision) {
-			own = vision
+		if tower := fmt.Sprint(name) + "_" + string(part); s.reads.HasType(tower) {
+			own = tower
 			break
 		}
 	}
