@@ -13,7 +13,7 @@ var architecturesText string
 // TextConfigs are the objects, by paths with dots, in which a config.json of a model with
 // other parts beside it describes the language model. What such an object does not say,
 // the fields outside of it do.
-var TextConfigs = []string{"text_config", "llm_config", "language_config", "thinker_config.text_config"}
+var TextConfigs = []string{"text_config", "llm_config", "language_config", "thinker_config.text_config", "lm_config", "lfm"}
 
 // Architecture is what the text describes under one architecture's name.
 type Architecture struct {

@@ -37,8 +37,8 @@ type Projector struct {
 	Part   Part
 	Within []string          // paths of the tower's object in config.json: the first that exists counts
 	Also   map[string]string // how names of tensors begin in other releases, and in the description
-	Rows  map[string]string // modules that are the row of a token in the embedding: the token
-	Types map[string]string // tensors of GGUF that have a type of their own: f32, f16, or conv
+	Rows   map[string]string // modules that are the row of a token in the embedding: the token
+	Types  map[string]string // tensors of GGUF that have a type of their own: f32, f16, or conv
 
 	// Of a directory with the tower: its class by the architecture of the language model, as
 	// CLASS:TYPE; how names of the language model's tensors begin, and what they begin with

@@ -32,6 +32,9 @@ type habit struct {
 // takes one.
 var glmRoles = map[string]string{"bos": "[gMASK]", "eot": "<|user|>", "unk": "<|endoftext|>", "eom": "<|observation|>"}
 
+// glm4Roles are roles of the tokens of GLM-4, and of what hears with it.
+var glm4Roles = map[string]string{"eos": "<|endoftext|>", "eot": "<|user|>", "unk": "<|endoftext|>", "bos": "<|endoftext|>"}
+
 // habits are rows; where several are of one model, all of them count. They are
 // set_vocab of the classes in llama.cpp's conversion/, and say which of these differ.
 var habits = []habit{
@@ -46,7 +49,8 @@ var habits = []habit{
 	{archs: "gemma", roles: map[string]string{"eot": "107"}}, // as Code Gemma
 	{archs: "nemotron", roles: map[string]string{"pad": "0", "unk": "1"}},
 	{archs: "chatglm", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|user|>", "unk": "<|endoftext|>"}, pre: "chatglm-bpe", noBOS: true},
-	{archs: "glm4", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|user|>", "unk": "<|endoftext|>", "bos": "<|endoftext|>"}, pre: "glm4"},
+	{archs: "glm4", roles: glm4Roles, pre: "glm4"},
+	{archs: "llama", field: "model_type", value: "Glmasr", roles: glm4Roles, pre: "glm4"},
 	{archs: "glm-dsa glm5-next", roles: glmRoles, pre: "glm4"},
 	{archs: "glm4moe", field: "model_type", value: "solar_open", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|endoftext|>", "unk": "<unk>", "bos": "<|startoftext|>"}, pre: "solar-open"},
 	{archs: "deepseek2 glm4moe", token: "[gMASK]", roles: glmRoles, pre: "glm4"},

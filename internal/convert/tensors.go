@@ -29,8 +29,8 @@ type tensorNotes struct {
 type fileTensors struct {
 	layout.List
 	opts        Options
-	arch        string            // by GGUF's name, "" for a tower
-	wide        string            // the name of a tensor that is F32 because config.json asks for it
+	arch        string                   // by GGUF's name, "" for a tower
+	wide        string                   // the name of a tensor that is F32 because config.json asks for it
 	typeOf      func(name string) string // the type of a tensor as projectors.txt has it; may be nil
 	taken       []fileTensor
 	notes       tensorNotes

@@ -23,7 +23,7 @@ var towers = []struct{ name, source, tower string }{
 const (
 	Vision         = "vision"
 	Audio          = "audio"
-	Speech         = "speech" // what makes sound
+	Speech         = "speech"    // what makes sound
 	projectorTower = "projector" // of either
 )
 

@@ -315,7 +315,7 @@ func fullAttentionEvery(c call) any {
 func Parts(tower *tensorfs.Model) (list []architectures.Part) {
 	keys := ByKey(tower.Metadata)
 	for _, part := range []architectures.Part{architectures.Vision, architectures.Audio} {
-		if keys[architectures.FactOf("has_"+string(part)).Keys[0]] == true {
+		if keys[architectures.FactOf("has_" + string(part)).Keys[0]] == true {
 			list = append(list, part)
 		}
 	}
@@ -340,7 +340,7 @@ func readProjector(part architectures.Part, text, tower *tensorfs.Model, inClass
 	s := newModel(tower, architectures.FromGGUF)
 	s.keys = newMetadata(tower.Metadata)
 	s.keys.prefix = part.Prefix() + "."
-	v, key := s.keys.find(architectures.FactOf("projector_type").Keys[0], architectures.FactOf(string(part)+"_projector_type").Keys[0])
+	v, key := s.keys.find(architectures.FactOf("projector_type").Keys[0], architectures.FactOf(string(part) + "_projector_type").Keys[0])
 	name, _ := v.(string)
 	has := func(name string) bool {
 		return slices.ContainsFunc(tower.Tensors, func(t tensorfs.Tensor) bool { return t.Source == name })
@@ -475,7 +475,7 @@ func (x *Projector) unread() (notes []string, err error) {
 // isOfAnother reports whether a key is about a tower of another part.
 func (x *Projector) isOfAnother(key string) bool {
 	for _, part := range []architectures.Part{architectures.Vision, architectures.Audio} {
-		if part != x.Part && (strings.HasPrefix(key, part.Prefix()+".") || key == architectures.FactOf("has_"+string(part)).Keys[0]) {
+		if part != x.Part && (strings.HasPrefix(key, part.Prefix()+".") || key == architectures.FactOf("has_" + string(part)).Keys[0]) {
 			return true
 		}
 	}

@@ -1,0 +1,115 @@
+package convert_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/internal/convert"
+	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
+)
+
+const audioData = testdata + "audio/"
+
+// unlikeConverter are the keys that the converter writes of other things than the model's files have, or that say nothing.
+var unlikeConverter = strings.Fields(`general.size_label general.name general.basename general.finetune
+	tokenizer.ggml.add_sep_token tokenizer.ggml.add_eos_token tokenizer.ggml.pre`)
+
+// TestAudioModels compares the language models of models that hear with the files of llama.cpp's converter: every tensor, and every key.
+// Releases of transformers spell config.json in two ways, of which one file is made.
+func TestAudioModels(t *testing.T) {
+	files, err := filepath.Glob(audioData + "expected/*.tensors.tsv")
+	if err != nil || len(files) != 8 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".tensors.tsv")
+		for _, config := range []string{"config.json", "config.v5.json"} {
+			text, err := os.ReadFile(audioData + name + "/" + config)
+			if err != nil {
+				continue
+			}
+			t.Run(name+" "+config, func(t *testing.T) {
+				dir := t.TempDir()
+				if err := os.CopyFS(dir, os.DirFS(audioData+name)); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(dir+"/config.json", text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				m, err := formats.Open(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer m.Close()
+				f := convert.GGUF(m, convert.Options{})
+				if len(f.List) != 2 || f.Left[convert.Vision]+f.Left[convert.Audio] != "" {
+					t.Fatalf("%s", f.Describe())
+				}
+				made, err := gguf.Parse(bytes.NewReader(testwhole.Read(t, f.List[0].Data)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				sameText(t, made, strings.TrimSuffix(file, "tensors.tsv")+"meta.json")
+				got, want := map[string]string{}, map[string]string{}
+				for i := range made.Tensors {
+					x := &made.Tensors[i]
+					ne := slices.Clone(x.Shape)
+					slices.Reverse(ne)
+					got[x.Source] = fmt.Sprintf("%s %s %x", x.DType, strings.Join(strings.Fields(strings.Trim(fmt.Sprint(ne), "[]")), "x"), sha256.Sum256(testwhole.Read(t, x.Data)))
+				}
+				for _, r := range testwhole.Table(t, file) {
+					want[r[0]] = strings.Join([]string{r[1], r[2], r[4]}, " ")
+				}
+				testwhole.Same(t, got, want)
+			})
+		}
+	}
+}
+
+// sameText compares the keys of a language model.
+func sameText(t *testing.T, made *gguf.File, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]struct{ Value any }
+	if err := json.Unmarshal(b, &want); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range made.Metadata {
+		if e.Key == "tokenizer.ggml.bos_token_id" && strings.Contains(path, "qwen3-omni") { // the converter finds it if tokenizer_config.json lists it
+			continue
+		}
+		var got any = e.Value
+		if a, ok := got.(tensorfs.Array); ok {
+			list := []any{}
+			for v := range a.Values() {
+				list = append(list, v)
+			}
+			got = list
+		}
+		if x, ok := got.(float32); ok {
+			got = float64(x)
+		}
+		if w, ok := want[e.Key]; !slices.Contains(unlikeConverter, e.Key) && (!ok || fmt.Sprint(got) != fmt.Sprint(w.Value)) {
+			t.Errorf("%s is %.100v, want %.100v", e.Key, fmt.Sprint(got), fmt.Sprint(w.Value))
+		}
+		delete(want, e.Key)
+	}
+	for key := range want {
+		if !slices.Contains(unlikeConverter, key) {
+			t.Errorf("%s is missing", key)
+		}
+	}
+}
