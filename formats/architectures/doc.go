@@ -9,9 +9,10 @@
 //	                    sizes that shapes are made of, and the moves of numbers between the sides
 //	keys.txt            a line for each fact that has a key and a field: its kind, and both names
 //	projectors.txt      a block for each vision tower with its projector, which GGUF has in a file of its own
+//	sounds.txt          the same for audio towers
 //	fields.txt          fields of config.json that change nothing, of any class
 //	config_fields.txt   the fields that transformers and llama.cpp's converter read for each model type
-//	towers.txt          what modules.txt is, for projectors.txt
+//	towers.txt          what modules.txt is, for projectors.txt and sounds.txt
 //	mlx_needs.txt       the model types that mlx-lm has, and the fields of config.json without which it refuses one
 //	mlx.txt             a line for each of them that takes more than a release has, or does other things
 //	mlx_reasons.txt     why a class does not load a model, or computes something else

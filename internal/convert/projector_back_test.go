@@ -110,7 +110,7 @@ func TestProjectorConfigs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			made, _, err := about.Config([]byte(`{"rope_scaling":1}`), layout.TensorsOf(own).Find, nil)
+			made, _, err := settings.ProjectorConfig([]byte(`{"rope_scaling":1}`), nil, settings.Found{Projector: about, Tensor: layout.TensorsOf(own).Find})
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

@@ -173,7 +173,7 @@ def default(value: ast.expr | None) -> str:
 def wanted() -> tuple[set[str], set[str]]:
     """The classes and the model types that the descriptions name."""
     classes, types = set(), set()
-    for file in ("architectures.txt", "projectors.txt"):
+    for file in ("architectures.txt", "projectors.txt", "sounds.txt"):
         word = ""
         for line in (FORMATS / file).read_text().splitlines():
             items = line.split("#")[0]

@@ -148,10 +148,13 @@ func (k *kind) files(m *tensorfs.Model, opts convert.Options) (*convert.Files, e
 	if r.Parameters > 0 {
 		f.BitsPerWeight = convert.BitsPerWeight(weights.Size(), r.Parameters)
 	}
-	f.LeaveOut(r.Left, cmp.Or(whyNot, "it cannot be converted from a projector's GGUF file"))
-	if f.Left[convert.Vision] == "" && whyNot != "" {
-		f.Leave(convert.Vision, "the vision tower beside the model is left out: "+whyNot)
-		f.Notes = append(f.Notes, f.Left[convert.Vision])
+	const noWay = "it cannot be converted from a projector's GGUF file"
+	f.LeaveOut(r.Left, cmp.Or(whyNot[convert.Vision], whyNot[convert.Audio], noWay))
+	for _, part := range slices.Sorted(maps.Keys(whyNot)) {
+		if f.Left[part] == "" {
+			f.Leave(part, fmt.Sprintf("the %s tower beside the model is left out: %s", part, whyNot[part]))
+			f.Notes = append(f.Notes, f.Left[part])
+		}
 	}
 	if m.Layout == "gguf" {
 		err = k.generate(m, r, f, t)

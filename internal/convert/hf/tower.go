@@ -18,19 +18,18 @@ import (
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
 )
 
-// tower is the vision tower of a GGUF model, from a file beside it.
+// tower are the towers of a GGUF model, from a file beside it.
 type tower struct {
-	about *settings.Projector
-	model *tensorfs.Model // its tensors by their modules
-	note  string          // which it is
+	about []settings.Found
+	note  string // which file it is
 	made  result
 }
 
-// tower makes the tensors of the vision tower that belongs to a model, nil without one.
-// whyNot explains why an existing tower is left out.
-func (k *kind) tower(m *tensorfs.Model, opts convert.Options) (t *tower, whyNot string) {
+// tower makes the tensors of the towers that belong to a model, nil without any. whyNot
+// explains by the parts why existing towers are left out.
+func (k *kind) tower(m *tensorfs.Model, opts convert.Options) (t *tower, whyNot map[string]string) {
 	if k != hf || m.Layout != "gguf" {
-		return nil, ""
+		return nil, nil
 	}
 	file, _ := convert.ProjectorLayer(m)
 	note, err := "its projector layer", error(nil)
@@ -42,16 +41,15 @@ func (k *kind) tower(m *tensorfs.Model, opts convert.Options) (t *tower, whyNot 
 		}
 	}
 	if file == nil && (err == nil || errors.Is(err, convert.ErrNoTower)) {
-		return nil, ""
-	}
-	if err == nil {
-		t, err = makeTower(m, file)
+		return nil, nil
 	}
 	if err != nil {
-		return nil, tensorfs.OneLine(err.Error())
+		return nil, map[string]string{convert.Vision: tensorfs.OneLine(err.Error())}
 	}
-	t.note = "the vision tower comes from " + note
-	return t, ""
+	if t, whyNot = makeTower(m, file); t != nil {
+		t.note = fmt.Sprintf("the %s %s from %s", t.parts(), map[bool]string{true: "comes", false: "come"}[len(t.about) == 1], note)
+	}
+	return t, whyNot
 }
 
 // withOllamaTower finds the tower in a file of Ollama's converter if no other is named.
@@ -70,40 +68,74 @@ func withOllamaTower(opts convert.Options, theirs, usual *tensorfs.Model) conver
 	return opts
 }
 
-// makeTower converts the tensors of a tower's file to a directory's.
-func makeTower(m, file *tensorfs.Model) (*tower, error) {
-	about, err := settings.FromProjector(architectures.Vision, m, file)
+// makeTower converts the tensors of towers in a file to a directory's, nil if none can be.
+// whyNot explains by the parts why.
+func makeTower(m, file *tensorfs.Model) (t *tower, whyNot map[string]string) {
+	parts := settings.Parts(file)
+	t = &tower{made: result{Exact: true, Types: map[string]int{}}}
+	whyNot = map[string]string{}
+	for _, part := range parts {
+		list := slices.DeleteFunc(slices.Clone(file.Tensors), func(x tensorfs.Tensor) bool { return len(parts) > 1 && settings.PartOf(x.Source) != part })
+		if err := t.add(m, file, part, list); err != nil {
+			whyNot[string(part)] = tensorfs.OneLine(err.Error())
+		}
+	}
+	if len(t.about) == 0 {
+		return nil, whyNot
+	}
+	return t, whyNot
+}
+
+// add converts the tensors of one tower.
+func (t *tower) add(m, file *tensorfs.Model, part architectures.Part, list []tensorfs.Tensor) error {
+	about, err := settings.FromProjector(part, m, file)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	of, err := layout.TowerOf(about.Projector, about.Fact)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t := &tower{about: about}
-	if t.model, err = of.Model(file.Tensors, layout.GGUF); err != nil {
-		return nil, err
+	model, err := of.Model(list, layout.GGUF)
+	if err != nil {
+		return err
 	}
-	x := &tensorMaker{m: t.model, left: convert.Towers{}}
-	w := of.Walk(t.model, layout.HF, about.Fact)
+	x := &tensorMaker{m: model, left: convert.Towers{}}
+	w := of.Walk(model, layout.HF, about.Fact)
 	w.Sink = x
 	if err := w.Run(); err != nil {
-		return nil, err
+		return err
 	}
-	t.made = x.finish()
-	return t, nil
+	made := x.finish()
+	t.made.List = append(t.made.List, made.List...)
+	t.made.Notes = append(t.made.Notes, made.Notes...)
+	t.made.Exact = t.made.Exact && made.Exact
+	for name, n := range made.Types {
+		t.made.Types[name] += n
+	}
+	t.about = append(t.about, settings.Found{Projector: about, Tensor: layout.TensorsOf(model).Find})
+	return nil
+}
+
+// parts names the towers.
+func (t *tower) parts() string {
+	list := make([]string, len(t.about))
+	for i, x := range t.about {
+		list[i] = string(x.Part) + " tower"
+	}
+	return strings.Join(list, " and the ")
 }
 
 // join puts the tower into a directory of the language model.
 func (t *tower) join(r *result) error {
 	r.Types = maps.Clone(r.Types)
-	if t.about.Joins() {
+	if t.about[0].Joins() {
 		if err := joinExperts(r); err != nil {
 			return err
 		}
 	}
 	for i := range r.List {
-		r.List[i].Name = t.about.TextName(r.List[i].Name)
+		r.List[i].Name = t.about[0].TextName(r.List[i].Name)
 	}
 	r.List = append(r.List, t.made.List...)
 	slices.SortStableFunc(r.List, func(a, b safetensors.Stored) int { return cmp.Compare(b.DType.Bits(), a.DType.Bits()) })
@@ -112,7 +144,13 @@ func (t *tower) join(r *result) error {
 	}
 	r.Exact = r.Exact && t.made.Exact
 	r.Notes = slices.Concat(r.Notes, []string{t.note}, t.made.Notes)
-	r.Left = convert.Towers{convert.Audio: r.Left[convert.Audio]}
+	left := convert.Towers{}
+	for part, n := range r.Left {
+		if !slices.ContainsFunc(t.about, func(x settings.Found) bool { return string(x.Part) == part }) {
+			left[part] = n
+		}
+	}
+	r.Left = left
 	return nil
 }
 
@@ -167,9 +205,9 @@ func (t *tower) config(m *tensorfs.Model, text []byte, f *convert.Files) ([]byte
 	if v, err := tokenizer.ReadKeys(func(key string) any { return keys[key] }, m.Architecture); err == nil {
 		tokens = v.Tokens
 	}
-	text, notes, err := t.about.Config(text, layout.TensorsOf(t.model).Find, tokens)
+	text, notes, err := settings.ProjectorConfig(text, tokens, t.about...)
 	if err != nil {
-		return nil, fmt.Errorf("the vision tower: %w", err)
+		return nil, fmt.Errorf("the %s: %w", t.parts(), err)
 	}
 	f.Notes = append(f.Notes, notes...)
 	f.Leave("preprocessor_config.json", "a GGUF file has only a part of it: take the file from the model's page")

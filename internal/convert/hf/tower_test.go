@@ -167,7 +167,7 @@ func TestTowerLeftOut(t *testing.T) {
 		{tower, change("clip.vision.embedding_length", uint32(48)), "for width"},
 		{tower, change("clip.vision.attention.head_count", "two"), "clip.vision.attention.head_count"},
 		{tower, func(m *tensorfs.Model) { m.Tensors = m.Tensors[1:] }, "missing"},
-		{other, func(*tensorfs.Model) {}, `no class of Hugging Face with the projector pixtral and a language model of "gemma3" is known`},
+		{other, func(*tensorfs.Model) {}, `no directory of Hugging Face with the projector pixtral and a language model of "gemma3" can be made`},
 		{text, func(*tensorfs.Model) {}, "it has no clip.projector_type"},
 	} {
 		m, err := openGGUF(memory.New(map[string][]byte{"m.gguf": text}))

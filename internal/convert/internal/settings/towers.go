@@ -21,6 +21,7 @@ type Projector struct {
 	top   Fields // config.json
 	meta  []tensorfs.Meta
 	class string // of a directory with it, and its model_type
+	parts []architectures.Part // of the file
 }
 
 // ToProjector makes the keys of a tower that a config.json describes. The error is why
@@ -220,6 +221,14 @@ var towerMeanings = map[string]meaning{
 		}
 		return t.Numbers()[1]
 	}},
+	// The channels of the two convolutions before gemma4a's layers.
+	"stem_channels": {fromGGUF: func(c call) any {
+		first, second := c.Shape("a.stem.0.weight"), c.Shape("a.stem.1.weight")
+		if len(first) == 0 || len(second) == 0 {
+			return nil
+		}
+		return []any{first[0], second[0]}
+	}},
 	// Whether the inputs of layers are clipped.
 	"clipped":       {fromGGUF: func(c call) any { return c.given.Tensor(layerPrefix(0)+"attention.q.input_max") != nil }},
 	"text_sections": {fromGGUF: func(c call) any { return c.known["text_sections"] }},
@@ -310,19 +319,28 @@ func fullAttentionEvery(c call) any {
 	return every
 }
 
-// Parts returns the parts whose towers a file has, by its metadata. A file that names none
-// has a vision tower.
+// Parts returns the parts whose towers a file has: an audio tower by its key and its tensors,
+// a vision tower unless the file has only an audio tower.
 func Parts(tower *tensorfs.Model) (list []architectures.Part) {
-	keys := ByKey(tower.Metadata)
-	for _, part := range []architectures.Part{architectures.Vision, architectures.Audio} {
-		if keys[architectures.FactOf("has_" + string(part)).Keys[0]] == true {
-			list = append(list, part)
-		}
+	has := func(part architectures.Part) bool {
+		return ByKey(tower.Metadata)[architectures.FactOf("has_"+string(part)).Keys[0]] == true
 	}
-	if list == nil {
+	hears := has(architectures.Audio) && slices.ContainsFunc(tower.Tensors, func(t tensorfs.Tensor) bool { return PartOf(t.Source) == architectures.Audio })
+	if !hears || has(architectures.Vision) {
 		list = append(list, architectures.Vision)
 	}
+	if hears {
+		list = append(list, architectures.Audio)
+	}
 	return list
+}
+
+// PartOf returns the part of a tensor in a file with both towers.
+func PartOf(source string) architectures.Part {
+	if strings.HasPrefix(source, "a.") || strings.HasPrefix(source, "mm.a.") {
+		return architectures.Audio
+	}
+	return architectures.Vision
 }
 
 // FromProjector reads the metadata of a tower in a file, for a directory that has it beside a
@@ -345,7 +363,7 @@ func readProjector(part architectures.Part, text, tower *tensorfs.Model, inClass
 	has := func(name string) bool {
 		return slices.ContainsFunc(tower.Tensors, func(t tensorfs.Tensor) bool { return t.Source == name })
 	}
-	x := &Projector{Projector: architectures.ProjectorNamed(name, part, has), model: s}
+	x := &Projector{Projector: architectures.ProjectorNamed(name, part, has), model: s, parts: Parts(tower)}
 	switch {
 	case v == nil:
 		return nil, fmt.Errorf("it has no %s, and is no %s tower", key, part)
@@ -356,7 +374,7 @@ func readProjector(part architectures.Part, text, tower *tensorfs.Model, inClass
 	language, _ := ByKey(text.Metadata)["general.architecture"].(string)
 	x.class = x.Beside[language]
 	if x.class == "" && inClass {
-		return nil, fmt.Errorf("no class of Hugging Face with the projector %s and a language model of %s is known", name, Shown(language))
+		return nil, fmt.Errorf("no directory of Hugging Face with the projector %s and a language model of %s can be made", name, Shown(language))
 	}
 	s.known["blocks"], s.known["language"] = s.count("n_layers"), language
 	if a, ok := ByKey(text.Metadata)[language+"."+architectures.FactOf("rope_sections").Keys[0]].(tensorfs.Array); ok && a.Len() <= 4 {
@@ -380,21 +398,57 @@ func readProjector(part architectures.Part, text, tower *tensorfs.Model, inClass
 	return x, s.failed
 }
 
-// Config returns the config.json of a directory with the vision tower: text is the language
-// model's, find finds modules of the tower, and tokens are the vocabulary. The notes list
-// missing fields.
-func (x *Projector) Config(text []byte, find func(module string) *tensorfs.Tensor, tokens []string) (_ []byte, notes []string, err error) {
+// Found is a tower with what finds its modules.
+type Found struct {
+	*Projector
+	Tensor func(module string) *tensorfs.Tensor
+}
+
+// ProjectorConfig returns the config.json of a directory with the towers: text is the language
+// model's, and tokens are the vocabulary. The notes list missing fields.
+func ProjectorConfig(text []byte, tokens []string, towers ...Found) (_ []byte, notes []string, err error) {
 	language, err := jsonobj.Parse(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := x.model
-	s.given.Tensor = find
-	class, modelType, _ := strings.Cut(x.class, ":")
-	s.known["class_type"] = modelType
+	class, modelType, _ := strings.Cut(towers[0].class, ":")
 	inner := Members(language)
 	inner = slices.DeleteFunc(inner, func(m Member) bool { return m.Name == "architectures" })
 	o := Object{{"architectures", []string{class}}, {"model_type", modelType}, {"text_config", inner}}
+	for _, x := range towers {
+		x.model.given.Tensor = x.Tensor
+		x.model.known["class_type"] = modelType
+		if o, err = x.addFields(o); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, same := range []string{"tie_word_embeddings", "torch_dtype"} {
+		if language.Has(same) {
+			o = o.With(same, language.Raw(same))
+		}
+	}
+	for _, x := range towers {
+		for _, field := range slices.Sorted(maps.Keys(x.Tokens)) {
+			id := slices.Index(tokens, x.Tokens[field])
+			if id < 0 {
+				notes = append(notes, fmt.Sprintf("config.json does not say %s, because the vocabulary has no %s", field, x.Tokens[field]))
+				continue
+			}
+			o = o.With(field, int64(id))
+		}
+		unread, err := x.unread()
+		if err != nil {
+			return nil, nil, err
+		}
+		notes = append(notes, unread...)
+	}
+	return o.Text(), notes, nil
+}
+
+// addFields adds the fields of a tower to a config.json.
+func (x *Projector) addFields(o Object) (Object, error) {
+	s := x.model
+	text := o.Index("text_config")
 	for i := range s.arch.Config {
 		item := &s.arch.Config[i]
 		if !item.When.HoldsIn(&s.env) {
@@ -402,9 +456,9 @@ func (x *Projector) Config(text []byte, find func(module string) *tensorfs.Tenso
 		}
 		path := strings.Split(item.Name, ".")
 		if path[0] == "text_config" { // replaces what only the language model has
-			inner, _ := o[2].Value.(Object)
+			inner, _ := o[text].Value.(Object)
 			if at := inner.Index(path[1]); len(path) == 2 && at >= 0 {
-				o[2].Value = slices.Delete(inner, at, at+1)
+				o[text].Value = slices.Delete(inner, at, at+1)
 			}
 		}
 		v := s.field(item)
@@ -413,24 +467,7 @@ func (x *Projector) Config(text []byte, find func(module string) *tensorfs.Tenso
 		}
 		o = o.at(path, v)
 	}
-	if s.failed != nil {
-		return nil, nil, s.failed
-	}
-	for _, same := range []string{"tie_word_embeddings", "torch_dtype"} {
-		if language.Has(same) {
-			o = o.With(same, language.Raw(same))
-		}
-	}
-	for _, field := range slices.Sorted(maps.Keys(x.Tokens)) {
-		id := slices.Index(tokens, x.Tokens[field])
-		if id < 0 {
-			notes = append(notes, fmt.Sprintf("config.json does not say %s, because the vocabulary has no %s", field, x.Tokens[field]))
-			continue
-		}
-		o = o.With(field, int64(id))
-	}
-	unread, err := x.unread()
-	return o.Text(), append(notes, unread...), err
+	return o, s.failed
 }
 
 // unread is Model.Unread of a tower's file. Whether an activation or an epsilon is the one that the class has is asked here: config.json does
@@ -474,7 +511,7 @@ func (x *Projector) unread() (notes []string, err error) {
 
 // isOfAnother reports whether a key is about a tower of another part.
 func (x *Projector) isOfAnother(key string) bool {
-	for _, part := range []architectures.Part{architectures.Vision, architectures.Audio} {
+	for _, part := range x.parts {
 		if part != x.Part && (strings.HasPrefix(key, part.Prefix()+".") || key == architectures.FactOf("has_" + string(part)).Keys[0]) {
 			return true
 		}
