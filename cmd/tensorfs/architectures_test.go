@@ -26,7 +26,7 @@ func TestInfoArchitectures(t *testing.T) {
 			t.Errorf("no line begins with %s", want)
 		}
 	}
-	for _, want := range []string{"LlamaForCausalLM llama yes yes yes -", "Gemma3ForConditionalGeneration gemma3 yes yes yes yes"} {
+	for _, want := range []string{"LlamaForCausalLM llama yes yes yes - -", "Gemma3ForConditionalGeneration gemma3 yes yes yes yes -", "Gemma4ForConditionalGeneration gemma4 yes yes yes yes yes", "VoxtralForConditionalGeneration llama yes yes yes - yes"} {
 		if !slices.ContainsFunc(lines, func(line string) bool { return strings.Join(strings.Fields(line), " ") == want }) {
 			t.Errorf("no line says %s", want)
 		}
@@ -90,7 +90,7 @@ var family = regexp.MustCompile(`^(its language model's|[a-z]+)`)
 func architecturesPage() string {
 	type group struct {
 		family string // how the names of its architectures begin: qwen of qwen2 and qwen3moe
-		cells  [4]string
+		cells  [5]string
 	}
 	type row struct {
 		group
@@ -128,9 +128,9 @@ func architecturesPage() string {
 		return cmp.Or(strings.Compare(a.architectures[0], b.architectures[0]), slices.Compare(b.cells[:], a.cells[:]))
 	})
 	var b strings.Builder
-	fmt.Fprintf(&b, "Of %d classes, nearly all that llama.cpp's converter takes, `gguf/` is made of %d, `hf/` and `mlx/` of the GGUF files of %d and %d, and\n`gguf/mmproj.gguf` of %d.\n\n",
-		all, made["gguf"], made["hf"], made["mlx"], made["vision"])
-	b.WriteString("| architectures | classes | gguf/ | hf/ of GGUF | mlx/ of GGUF | gguf/mmproj.gguf |\n|---|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "Of %d classes, nearly all that llama.cpp's converter takes, `gguf/` is made of %d, `hf/` and `mlx/` of the GGUF files of %d and %d, and\n`gguf/mmproj.gguf` of %d vision towers and %d audio towers.\n\n",
+		all, made["gguf"], made["hf"], made["mlx"], made["vision"], made["audio"])
+	b.WriteString("| architectures | classes | gguf/ | hf/ of GGUF | mlx/ of GGUF | vision in gguf/mmproj.gguf | audio |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range sorted {
 		pageRow(&b, strings.Join(r.architectures, ", "), strings.Join(r.classes, " "), strings.Join(r.cells[:], " | "))
 	}

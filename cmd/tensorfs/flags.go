@@ -125,7 +125,7 @@ var flagTable = []flagRow{
 	{"export", "adapter", "", cli.CompleteOneOf([]string{"gguf", "peft"}), "write only the adapter of --lora into DIR, as `FORM` gguf or peft"},
 	{"export", "as", markHidden, cli.CompleteNothing, ""}, // the name that --to-... takes
 	{"export", "copy", "", nil, "with --to-..., never make a file of the model the store's file too (default: if it cannot be cloned)"},
-	{"info", "architectures", "", nil, "print the classes of config.json, and the conversions of each: gguf, hf, mlx, vision"},
+	{"info", "architectures", "", nil, "print the classes of config.json, and the conversions of each: gguf, hf, mlx, vision, audio"},
 	{"info", "metadata", "", nil, "print the keys that `GLOB` matches (all without it), their types and short values: --metadata='general.*'"},
 	{"info", "context", "", cli.CompleteNothing, "count the memory that llama.cpp takes for so many `TOKENS`, such as 32k (max: as many as the model was trained with)"},
 	{"info", "parallel", "", cli.CompleteNothing, "with --context, the `NUMBER` of sequences that share its tokens (default 1)"},

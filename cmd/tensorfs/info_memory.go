@@ -117,6 +117,9 @@ func headerOf(t *tree.Tree) (*memory.Header, error) {
 	if files.Reason != "" || len(files.List) == 0 {
 		return nil, fmt.Errorf("the memory of llama.cpp is counted by gguf/model.gguf, and gguf/ is left out: %s", files.Reason)
 	}
+	if files.List[0].Path != convert.LanguageFile {
+		return nil, fmt.Errorf("the memory of llama.cpp is counted by gguf/%s, which the model does not have", convert.LanguageFile)
+	}
 	return headerIn(files.List[0].Data)
 }
 

@@ -13,8 +13,9 @@ import (
 var missingText string
 
 // SupportColumns are the columns of [Support]: gguf is converted from a directory of
-// Hugging Face, hf and mlx from a GGUF file, and vision is the file of the model's tower.
-var SupportColumns = []string{"gguf", "hf", "mlx", "vision"}
+// Hugging Face, hf and mlx from a GGUF file, and vision and audio are the model's towers in a
+// file.
+var SupportColumns = []string{"gguf", "hf", "mlx", string(Vision), string(Audio)}
 
 // Supported describes what tensorfs makes from models of a class in config.json.
 type Supported struct {
@@ -46,7 +47,7 @@ func readSupport(file, text string) ([]Supported, error) {
 		}
 		return all[class]
 	}
-	for word, columns := range map[string][]string{"text": {"gguf", "hf", "mlx"}, "vision": {"vision"}} {
+	for word, columns := range map[string][]string{"text": {"gguf", "hf", "mlx"}, "vision": {"vision"}, "audio": {"audio"}} {
 		for _, class := range lists[word] {
 			for _, c := range columns {
 				of(class).Columns[c] = Given{Reason: reasons[word][class]}
@@ -60,7 +61,7 @@ func readSupport(file, text string) ([]Supported, error) {
 	}
 	for _, p := range Projectors() {
 		for _, c := range p.Classes {
-			of(c.Name).Columns["vision"] = Given{Made: true}
+			of(c.Name).Columns[string(p.Part)] = Given{Made: true}
 		}
 	}
 	for _, s := range AllSettings() {
@@ -130,7 +131,7 @@ func readMissing(file, text string) (lists map[string][]string, reasons map[stri
 		case !indented:
 			why = ""
 		}
-		if slices.Contains([]string{"wrapped", "text", "vision", "hf", "mlx"}, items[0]) {
+		if slices.Contains([]string{"wrapped", "text", "vision", "audio", "hf", "mlx"}, items[0]) {
 			word, items = items[0], items[1:]
 		}
 		if word == "" || (why == "") != (word == "wrapped") {

@@ -179,7 +179,7 @@ func look(m *Model) (x seenModel) {
 		x.class, x.diffusers = classOf(text)
 	}
 	s := supported(x.class)
-	x.tower = s != nil && s.Columns["vision"].Made
+	x.tower = s != nil && (s.Columns["vision"].Made || s.Columns["audio"].Made)
 	return x
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/source"
 )
 
-// LanguageFile is the one file below gguf/.
+// LanguageFile is the file below gguf/ that has the language model.
 const LanguageFile = "model.gguf"
 
 // GGUF returns the model as the file that llama.cpp loads. It reads configs, the
@@ -45,7 +45,10 @@ func GGUF(m *tensorfs.Model, opts Options) *Files {
 	}
 	f, err := of(m, opts)
 	if err != nil {
-		return Absent(err)
+		if f = towersAlone(m, opts); f == nil {
+			return Absent(err)
+		}
+		return f
 	}
 	f.noteChanges(opts.Changes)
 	f.NoteMerge(m)

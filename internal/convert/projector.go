@@ -121,6 +121,36 @@ func (p *projector) put(file *fileTensors, m *tensorfs.Model, tokens []string) e
 	return w.Run()
 }
 
+// towersAlone returns the file of the towers of a model whose language model is a directory of
+// its own, nil if the model is not one of those.
+func towersAlone(m *tensorfs.Model, opts Options) *Files {
+	left := Towers{}
+	if opts.sizing != nil || m.Layout == "gguf" {
+		return nil
+	}
+	for i := range m.Tensors {
+		if t := &m.Tensors[i]; t.Owner == "" && !left.Add(t) {
+			return nil
+		}
+	}
+	cfg, err := settings.Read(m, "config.json")
+	if err != nil || len(left) == 0 {
+		return nil
+	}
+	x, err := projectorsOf(m, cfg, opts, nil, left)
+	if err != nil || len(x.list) == 0 || len(x.whyNot) > 0 {
+		return nil
+	}
+	d, err := gguf.Compose(x.keys(), x.list)
+	if err != nil {
+		return nil
+	}
+	f := newFiles()
+	f.addMmproj(d, x.notes.Types, x.notes.Exact)
+	f.Notes = append(x.notes.Notes, "this is only the file of the towers: the directory has no language model")
+	return f
+}
+
 // keys returns the metadata of the file.
 func (x *projectors) keys() []tensorfs.Meta {
 	list := make([]*settings.Projector, len(x.towers))

@@ -145,8 +145,8 @@ func (t *tower) join(r *result) error {
 	r.Exact = r.Exact && t.made.Exact
 	r.Notes = slices.Concat(r.Notes, []string{t.note}, t.made.Notes)
 	left := convert.Towers{}
-	for part, n := range r.Left {
-		if !slices.ContainsFunc(t.about, func(x settings.Found) bool { return string(x.Part) == part }) {
+	for _, part := range []string{convert.Vision, convert.Audio, convert.Speech} {
+		if n := r.Left[part]; !slices.ContainsFunc(t.about, func(x settings.Found) bool { return string(x.Part) == part }) {
 			left[part] = n
 		}
 	}

@@ -20,7 +20,7 @@ type Projector struct {
 	model *Model
 	top   Fields // config.json
 	meta  []tensorfs.Meta
-	class string // of a directory with it, and its model_type
+	class string               // of a directory with it, and its model_type
 	parts []architectures.Part // of the file
 }
 
@@ -197,6 +197,8 @@ var towerMeanings = map[string]meaning{
 	}},
 	// How the numbers of a head of the language model are shared between time, height and width.
 	"language": {fromGGUF: func(c call) any { return c.known["language"] }}, // GGUF's name of its architecture
+	// Whether the file has an audio tower, too.
+	"hears": {fromGGUF: func(c call) any { return c.known["hears"] }},
 	// The model_type of the class with the tower.
 	"class_type": {fromGGUF: func(c call) any { return c.known["class_type"] }},
 	// The width of the language model, by its embedding.
@@ -323,7 +325,7 @@ func fullAttentionEvery(c call) any {
 // a vision tower unless the file has only an audio tower.
 func Parts(tower *tensorfs.Model) (list []architectures.Part) {
 	has := func(part architectures.Part) bool {
-		return ByKey(tower.Metadata)[architectures.FactOf("has_"+string(part)).Keys[0]] == true
+		return ByKey(tower.Metadata)[architectures.FactOf("has_" + string(part)).Keys[0]] == true
 	}
 	hears := has(architectures.Audio) && slices.ContainsFunc(tower.Tensors, func(t tensorfs.Tensor) bool { return PartOf(t.Source) == architectures.Audio })
 	if !hears || has(architectures.Vision) {
@@ -377,6 +379,7 @@ func readProjector(part architectures.Part, text, tower *tensorfs.Model, inClass
 		return nil, fmt.Errorf("no directory of Hugging Face with the projector %s and a language model of %s can be made", name, Shown(language))
 	}
 	s.known["blocks"], s.known["language"] = s.count("n_layers"), language
+	s.known["hears"] = slices.Contains(x.parts, architectures.Audio)
 	if a, ok := ByKey(text.Metadata)[language+"."+architectures.FactOf("rope_sections").Keys[0]].(tensorfs.Array); ok && a.Len() <= 4 {
 		var sections []any
 		for v := range a.Values() {
