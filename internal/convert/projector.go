@@ -84,8 +84,8 @@ func newProjector(m *tensorfs.Model, cfg settings.Fields, part architectures.Par
 	return &projector{about: about, tower: tower}, nil
 }
 
-// distribute gives each tower the tensors that its description knows, and those that no
-// description knows to the tower of their part, which refuses them.
+// distribute adds to each tower the tensors that its description knows. The tower of a
+// tensor's part gets a tensor that no description knows, and refuses it.
 func (x *projectors) distribute(m *tensorfs.Model) {
 	for i := range m.Tensors {
 		t := &m.Tensors[i]

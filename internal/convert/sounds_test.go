@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-// TestAudioTowers compares every tensor and every key with the files that llama.cpp's converter makes of models with audio
+// TestAudioTowers compares every tensor and every key with the files of llama.cpp's converter, for models with audio
 // towers. Numbers that the converter computes with PyTorch may be rounded otherwise: exp-rounded.tsv has the hashes of
 // correctly rounded ones.
 func TestAudioTowers(t *testing.T) {

@@ -25,7 +25,7 @@ var unlikeConverter = strings.Fields(`general.size_label general.name general.ba
 	tokenizer.ggml.add_sep_token tokenizer.ggml.add_eos_token tokenizer.ggml.pre`)
 
 // TestAudioModels compares the language models of models that hear with the files of llama.cpp's converter: every tensor, and every key.
-// Releases of transformers spell config.json in two ways, of which one file is made.
+// Releases of transformers spell config.json in two ways: the file is the same.
 func TestAudioModels(t *testing.T) {
 	files, err := filepath.Glob(audioData + "expected/*.tensors.tsv")
 	if err != nil || len(files) != 8 {

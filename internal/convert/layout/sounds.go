@@ -40,7 +40,7 @@ func biasOfNumbers(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, erro
 	return arrange.Reshape(t, s[0])
 }
 
-// rowOfTokens finds one of the rows that stand for tokens.
+// rowOfTokens finds the row of one token.
 func rowOfTokens(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	t, err := loose(w.take(p.args[0] + p.param))
 	if t == nil || err != nil {
@@ -218,5 +218,5 @@ func numbers(t *tensorfs.Tensor) ([]float32, error) {
 
 // unfoldedNorm refuses: the statistics of a batch norm are lost in its factor and bias.
 func unfoldedNorm(_ *Walk, m *module) error {
-	return fmt.Errorf("%s is a factor that was made of a batch norm, whose mean and variance the file does not have", m.to)
+	return fmt.Errorf("%s was folded into a factor and a bias: the file does not have its mean and variance", m.to)
 }
