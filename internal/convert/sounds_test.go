@@ -2,10 +2,16 @@ package convert
 
 import (
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
+	"github.com/tensorfs/tensorfs/formats/names"
+	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
+	"github.com/tensorfs/tensorfs/internal/convert/layout"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
@@ -45,5 +51,93 @@ func TestAudioTowers(t *testing.T) {
 			testwhole.Same(t, got, want)
 			sameKeys(t, x.keys(), strings.TrimSuffix(file, "tsv")+"meta.json")
 		})
+	}
+}
+
+// TestAudioBack converts the towers of a file back to a directory's tensors: the same names, shapes and numbers, but for the
+// rounding of convolutions to F16.
+func TestAudioBack(t *testing.T) {
+	for _, name := range []string{"audio-flamingo3", "gemma4-audio", "qwen2-audio"} {
+		m := testwhole.Open(t, filepath.Join(testdata, "audio", name))
+		x, err := projected(t, m, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := map[string]string{}, map[string]string{}
+		for _, p := range x.towers {
+			var list []tensorfs.Tensor
+			for _, s := range x.list {
+				if len(x.towers) == 1 || settings.PartOf(s.Name) == p.about.Part {
+					list = append(list, tensorfs.Tensor{Source: s.Name, DType: s.DType, Shape: s.Shape, Data: s.Data})
+				}
+			}
+			own, err := p.tower.Model(list, layout.GGUF)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var made layout.List
+			w := p.tower.Walk(own, layout.HF, p.about.Fact)
+			w.Sink = &made
+			if err := w.Run(); err != nil {
+				t.Fatal(err)
+			}
+			for i := range made.Tensors {
+				got[made.Names[i].Name] = numbersOf(t, &made.Tensors[i])
+			}
+		}
+		for i := range m.Tensors {
+			x := &m.Tensors[i]
+			if towerOf(x) == "" {
+				continue
+			}
+			if name == "qwen2-audio" && strings.Contains(x.Source, ".conv") && strings.HasSuffix(x.Source, ".weight") {
+				if x, err = layout.Encoded(x, tensorfs.F16); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want[x.Source] = numbersOf(t, x)
+		}
+		testwhole.Same(t, got, want)
+	}
+}
+
+// TestAudioNames holds that a directory and its own file of towers call tensors alike, except what the file has in another form.
+func TestAudioNames(t *testing.T) {
+	only := map[string]string{ // in the directory, or in the file
+		"qwen2.5-omni": "audio.position_embedding.weight audio.boundaries.weight vision.patch_embedding.1.weight",
+		"qwen3-omni": `audio.position_embedding.weight vision.patch_embedding.1.weight vision.deepstack.1.fc1.bias vision.deepstack.1.fc1.weight
+			vision.deepstack.1.fc2.bias vision.deepstack.1.fc2.weight vision.deepstack.1.norm.bias vision.deepstack.1.norm.weight
+			vision.deepstack.2.fc1.bias vision.deepstack.2.fc1.weight vision.deepstack.2.fc2.bias vision.deepstack.2.fc2.weight
+			vision.deepstack.2.norm.bias vision.deepstack.2.norm.weight`,
+		"glm-asr": "audio.boundaries.weight vision.boi_embedding.weight vision.eoi_embedding.weight",
+	}
+	for _, name := range []string{"audio-flamingo3", "gemma4-audio", "glm-asr", "granite-speech", "lfm2-audio", "qwen2-audio", "qwen2.5-omni", "qwen3-omni", "ultravox"} {
+		m := testwhole.Open(t, filepath.Join(testdata, "audio", name))
+		x, err := projected(t, m, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sides := map[string]int{}
+		for i := range m.Tensors {
+			if source := &m.Tensors[i]; slices.Contains([]string{Vision, Audio, projectorTower}, towerOf(source)) {
+				sides[source.Name]++
+			}
+		}
+		var list []names.Source
+		for _, s := range x.list {
+			list = append(list, names.Source{Name: s.Name, Shape: s.Shape})
+		}
+		for i, r := range names.Map(names.GGUF, "clip", list) {
+			if !r.Mapped {
+				t.Errorf("%s: %s has no canonical name: %s", name, list[i].Name, r.Reason)
+			}
+			sides[r.Name]--
+		}
+		for tensor, n := range sides {
+			inParts := strings.Contains(tensor, ".conv.batch_norm.") || strings.Contains(tensor, ".conv.norm.") || regexp.MustCompile(`attention\.(k|v|kv)\.weight$`).MatchString(tensor)
+			if n != 0 && !slices.Contains(strings.Fields(only[name]), tensor) && !(inParts && (name == "granite-speech" || name == "lfm2-audio")) {
+				t.Errorf("%s: %s is only on one side", name, tensor)
+			}
+		}
 	}
 }
