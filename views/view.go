@@ -12,7 +12,7 @@ import (
 
 // Version is the version of the views' bytes: it is raised with every change that gives a
 // model's tensor other bytes. Bytes kept under another version are computed again.
-const Version = 1
+const Version = 2
 
 // View is one way to see a model's tensors.
 type View struct {
