@@ -30,8 +30,10 @@ func (s *toStore) files(kind string) ([]export.File, error) {
 			s.note = tensorfs.OneLine(n)
 		}
 	}
-	if why := files.Left[convert.Vision]; why != "" {
-		s.note = "without its vision tower: " + tensorfs.OneLine(why)
+	for _, part := range []string{convert.Audio, convert.Vision} {
+		if why := files.Left[part]; why != "" {
+			s.note = "without its " + part + " tower: " + tensorfs.OneLine(why)
+		}
 	}
 	var list []export.File
 	for _, f := range files.List {

@@ -63,7 +63,7 @@ var flagTable = []flagRow{
 	{"", "mlx-device", "option rare", cli.CompleteOneOf(convert.MLXDevices), "with --mlx-bits, write what MLX writes on a gpu (default) or on a cpu, which differ in some roundings"},
 	{"", "set", markOption, nil, "change a key of gguf/: `KEY=VALUE`, KEY=@FILE, or KEY=TYPE:VALUE for a new one; the chat template (tokenizer.chat_template) also in hf/ and mlx/; as often as needed"},
 	{"", "unset", markOption, nil, "leave a `KEY` of gguf/ out, as often as needed"},
-	{"", "mmproj", markOption, nil, "`FILE` with the vision tower of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},
+	{"", "mmproj", markOption, nil, "`FILE` with the towers of a GGUF model, for hf/, or none (default: the only *mmproj*.gguf in its folder)"},
 	{"", "lora", markOption, nil, "`ADAPTER[:SCALE]` to apply, a directory of PEFT or mlx-lm, a GGUF file or a name such as hf:ORG/NAME, as often as needed; of diff, to the second model"},
 	{"", "i2s", "option rare", cli.CompleteOneOf(views.I2SLayouts), "`ORDER` of BitNet I2_S codes: " + i2sLayouts + " (default: by size)"},
 	{"", "follow-links", markOption, nil, "follow symbolic links out of the model's directory where mount refuses them: as root and with allow_other"},
