@@ -113,3 +113,41 @@ func sameText(t *testing.T, made *gguf.File, path string) {
 		}
 	}
 }
+
+// TestAudioRefusals holds why there is no audio tower in gguf/, or what is noted of it.
+func TestAudioRefusals(t *testing.T) {
+	for _, c := range []struct {
+		model, old, changed string // of config.json
+		want                string
+	}{
+		{"qwen2-audio", `"d_model": 32`, `"d_model": 64`, "has 32 for width"},
+		{"qwen2-audio", `"encoder_layers": 3`, `"encoder_layers": 4`, "the tensor layers.3.attention_norm.weight is missing, which is a.blk.3.ln1.weight"},
+		{"qwen2-audio", `"num_mel_bins": 128`, `"num_mel_bins": 80`, "has 128 for mels"},
+		{"qwen2-audio", `"activation_function": "gelu"`, `"activation_function": "relu"`, `activation_function is "relu"`},
+		{"qwen3-omni", `"n_window": 50`, `"n_window": 40`, "n_window is left out: llama.cpp has 50"},
+		{"gemma4-audio", `"attention_chunk_size": 12`, `"attention_chunk_size": 16`, "attention_chunk_size is 16, and only 12 can be said"},
+		{"granite-speech", `"num_layers": 4`, `"num_layers": 5`, "the tensor layers.4.attention_norm.weight is missing"},
+		{"lfm2-audio", `"conv_norm_type": "batch_norm"`, `"conv_norm_type": "layer_norm"`, `conv_norm_type is "layer_norm"`},
+	} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(audioData+c.model)); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(dir + "/config.json")
+		if err != nil || !strings.Contains(string(text), c.old) {
+			t.Fatal(c.model, c.old, err)
+		}
+		if err := os.WriteFile(dir+"/config.json", []byte(strings.Replace(string(text), c.old, c.changed, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := formats.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := convert.GGUF(m, convert.Options{})
+		m.Close()
+		if said := f.Left[convert.Audio] + strings.Join(f.Notes, "\n"); f.Reason != "" || !strings.Contains(said, c.want) {
+			t.Errorf("%s with %s: %s %q, want %s", c.model, c.changed, f.Reason, said, c.want)
+		}
+	}
+}

@@ -80,10 +80,13 @@ func joinRows(w *Walk, m *module) error {
 // soundPositions is how many positions the computed table of an audio tower has: two for each frame of 30 seconds.
 const soundPositions = 1500
 
+// maxSoundWidth bounds the width of a table that is computed. Published towers have up to 1280.
+const maxSoundWidth = 1 << 16
+
 // sinusoids makes the positions of a tower whose model computes them.
 func sinusoids(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	width := w.Sizes.Len("width")
-	if width < 4 || width%2 != 0 || p.param != ".weight" {
+	if width < 4 || width > maxSoundWidth || width%2 != 0 || p.param != ".weight" {
 		return nil, fmt.Errorf("positions of the width %d cannot be computed", width)
 	}
 	data := newWaves(width/2, soundPositions)
