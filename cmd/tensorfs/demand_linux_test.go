@@ -438,7 +438,7 @@ func TestOnDemandRefuses(t *testing.T) {
 	} {
 		failsWith(t, 2, append([]string{"mount"}, append(tt.args, dir)...), tt.want)
 	}
-	file := filepath.Join(t.TempDir(), "file") // below which nobody makes a directory, root included
+	file := filepath.Join(t.TempDir(), "file") // below a file, root cannot make a directory either
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

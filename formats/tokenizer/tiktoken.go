@@ -16,11 +16,11 @@ type ranked struct {
 	class string // its tokenizer_class
 	file  string
 	pre   string // llama.cpp's name for how it cuts texts
-	// reserved is how many special tokens follow the ranks. Those that added_tokens_decoder does not
-	// name have the text name, with their id.
+	// reserved is how many special tokens follow the ranks. The text of a token that
+	// added_tokens_decoder does not name is name, with its id.
 	reserved int
 	name     string
-	// ends are architectures whose eos is that of tokenizer_config.json, whatever config.json names.
+	// ends are architectures that take eos from tokenizer_config.json, whatever config.json names.
 	ends string
 }
 

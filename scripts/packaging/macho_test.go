@@ -76,7 +76,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// needPython skips a test of a script that is Python's where there is nothing to run it.
+// needPython skips a test of a Python script if python3 is not installed.
 func needPython(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
