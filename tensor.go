@@ -37,6 +37,11 @@ type Tensor struct {
 	// files of image models do; otherwise nil. The bytes are the same in both shapes.
 	Unfolded []int64
 
+	// Factor is the name of the tensor that multiplies what this one computes: the second scale
+	// of NVFP4 in a GGUF file, one F32 or one for each index of the first dimension. Views do not
+	// multiply by it. "" without one.
+	Factor string
+
 	// Change describes what adds to the numbers when they are read; nil if the numbers come
 	// unchanged from the model's files.
 	Change *Change

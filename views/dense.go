@@ -16,7 +16,7 @@ func dense(t *tensorfs.Tensor, opts Options, to tensorfs.DType) (d tensorfs.Tens
 	}
 	return tensorfs.Tensor{
 		Name: t.Weight(), Source: t.Source, DType: to, Shape: t.Numbers(), Data: data,
-		MayOverflow: to == tensorfs.F16 && !fitsHalf(t), Change: t.Change,
+		MayOverflow: to == tensorfs.F16 && !fitsHalf(t), Factor: t.Factor, Change: t.Change,
 	}, ""
 }
 

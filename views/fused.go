@@ -202,6 +202,9 @@ func findCandidates(all []tensorfs.Tensor) *candidates {
 // join puts the rows of the parts back to back; for stacked experts, expert by expert.
 func join(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string) {
 	var f tensorfs.Tensor
+	if i := slices.IndexFunc(parts, func(p tensorfs.Tensor) bool { return p.Factor != "" }); i >= 0 {
+		return f, fmt.Sprintf("%s is multiplied by a factor of its own, %s; see packed/ and f16/", parts[i].Name, parts[i].Factor)
+	}
 	shape, reason := joinShapes(parts, g)
 	if reason != "" {
 		return f, reason

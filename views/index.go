@@ -189,6 +189,9 @@ func (f *fields) describe(view string, t *tensorfs.Tensor) {
 	if t.Change != nil {
 		f.value("lora", func(dst []byte) []byte { return appendList(dst, t.Change.By, appendAdapter) })
 	}
+	if t.Factor != "" {
+		f.text("factor", t.Factor)
+	}
 	if t.MayOverflow {
 		f.add("may_overflow", yes)
 	}

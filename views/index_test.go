@@ -43,6 +43,7 @@ type indexEntry struct {
 	Opaque           string            `json:"opaque"`
 	Apart            string            `json:"apart"`
 	MayOverflow      bool              `json:"may_overflow"`
+	Factor           string            `json:"factor"`
 	Quant            *struct {
 		Mode      string `json:"mode"`
 		Bits      int    `json:"bits"`
@@ -156,6 +157,38 @@ func TestIndex(t *testing.T) {
 		if !ok || e.DType != want.dtype || fmt.Sprint(e.Shape) != want.shape || !reflect.DeepEqual(e.EngineDType, want.engine) || fmt.Sprint(e.Quant) != want.quant {
 			t.Errorf("%s is %+v, want %+v", path, e, want)
 		}
+	}
+}
+
+// TestFactor holds that index.json names the tensor that multiplies the numbers of another, and that
+// matrices with factors of their own are not joined.
+func TestFactor(t *testing.T) {
+	m := describe(t, `
+		layers.0.ffn.gate.weight NVFP4 2x64
+		layers.0.ffn.up.weight NVFP4 2x64`)
+	all, err := Choose([]string{Default})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := func() (joined, factors int) {
+		for view, list := range parseIndex(t, content(t, Index(m, Build(m, Options{Views: all})))).Views {
+			for name, e := range list {
+				if strings.HasPrefix(view, "fused") && strings.HasSuffix(name, "gate_up.weight") {
+					joined++
+				}
+				if e.Factor == "layers.0.ffn.gate.scale" {
+					factors++
+				}
+			}
+		}
+		return joined, factors
+	}
+	if joined, factors := counted(); joined != 2 || factors != 0 {
+		t.Fatalf("without factors: %d joined, %d factors", joined, factors)
+	}
+	m.Tensors[0].Factor = "layers.0.ffn.gate.scale"
+	if joined, factors := counted(); joined != 0 || factors != 6 {
+		t.Errorf("with a factor: %d joined, %d files name it", joined, factors)
 	}
 }
 

@@ -65,6 +65,7 @@ func newModel(path string, files []*File) (*tensorfs.Model, error) {
 		m.Architecture = cmp.Or(ts.Image(), m.Architecture)
 	}
 	m.Warnings = append(all.unfold(), ts.Name(names.GGUF, m.Architecture)...)
+	nameFactors(m.Tensors)
 	m.Config = ts.Config(all.Lookup)
 	sources := make([]source.File, len(files))
 	for i, f := range files {
@@ -75,6 +76,37 @@ func newModel(path string, files []*File) (*tensorfs.Model, error) {
 		AsInLlama(opened)
 	}
 	return opened, err
+}
+
+// factorNames are the ends of the names of tensors with the second scale of NVFP4, as llama.cpp's
+// converter and others have them.
+var factorNames = []string{".scale", ".weight.scale"}
+
+// nameFactors gives weights of NVFP4 the names of their factors.
+func nameFactors(list []tensorfs.Tensor) {
+	at := map[string]*tensorfs.Tensor{} // tensors that may be factors
+	for i := range list {
+		if t := &list[i]; t.DType == tensorfs.F32 && strings.HasSuffix(t.Source, factorNames[0]) {
+			at[t.Source] = t
+		}
+	}
+	for i := range list {
+		t := &list[i]
+		stem, ok := strings.CutSuffix(t.Source, ".weight")
+		if !ok || t.DType != tensorfs.NVFP4 {
+			continue
+		}
+		for _, end := range factorNames {
+			f := at[stem+end]
+			if f == nil {
+				continue
+			}
+			if n, ok := tensorfs.Elements(f.Shape); ok && (n == 1 || len(t.Shape) == 3 && n == t.Shape[0]) {
+				t.Factor = f.Name
+				break
+			}
+		}
+	}
 }
 
 // wordsOfImages are what files of image models have for an architecture that they do not name.

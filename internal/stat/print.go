@@ -31,6 +31,9 @@ func (r *Row) Print(stdout io.Writer) error {
 	row("type", "%s, %s", describe.StoredType(t), cli.Size(t.Data.Size()))
 	n, _ := tensorfs.Elements(t.Numbers())
 	row("shape", "%s, %s", describe.Shape(t), cli.Plural(n, "number"))
+	if t.Factor != "" {
+		row("factor", "%s, by which programs, hf/ and mlx/ multiply these numbers", tensorfs.Printable(t.Factor))
+	}
 	if r.numbers == nil {
 		row("numbers", "none: %s", tensorfs.OneLine(r.reason))
 		return w.Flush()

@@ -180,6 +180,7 @@ type RowJSON struct {
 	Name string `json:"name"`
 	*describe.TensorJSON
 	Bytes  int64  `json:"bytes"`
+	Factor string `json:"factor,omitempty"` // the tensor that multiplies the numbers
 	Reason string `json:"reason,omitempty"`
 	*figures
 	*finite
@@ -211,7 +212,7 @@ type histogramJSON struct {
 }
 
 func (r *Row) JSON() RowJSON {
-	j := RowJSON{Name: r.name, TensorJSON: describe.Tensor(r.tensor), Bytes: r.tensor.Data.Size(), Reason: r.reason}
+	j := RowJSON{Name: r.name, TensorJSON: describe.Tensor(r.tensor), Bytes: r.tensor.Data.Size(), Factor: r.tensor.Factor, Reason: r.reason}
 	if r.numbers == nil {
 		return j
 	}

@@ -44,12 +44,17 @@ func newTensors(m *tensorfs.Model, of purpose) (*tensorMaker, error) {
 	if m.Layout != "gguf" {
 		return x, x.runStored()
 	}
-	w, err := newWalk(m, of.mlx)
+	f, err := withFactors(m)
+	if err != nil {
+		return nil, err
+	}
+	x.m, x.factors = f.Model, f
+	w, err := newWalk(f.Model, of.mlx)
 	if err != nil {
 		return nil, err
 	}
 	if of.mlx {
-		x.float = floatOf(m, w.Arch)
+		x.float = floatOf(f.Model, w.Arch)
 	}
 	w.Sink, w.Float, w.Another = x, x.float, x.left.Add
 	return x, w.Run()
@@ -90,6 +95,7 @@ type tensorMaker struct {
 	experts bool // as in result
 	rounded map[string][]string
 	left    convert.Towers // tensors that no language model has
+	factors *factored      // of a GGUF model
 
 	quantised   map[string]bool // tensors that are numbers now, and were quantised
 	made        int             // modules that were quantised here
@@ -169,7 +175,11 @@ func NamedByHF(m *tensorfs.Model) (list []tensorfs.Tensor, of []names.Source, er
 }
 
 func listed(m *tensorfs.Model) (*layout.List, error) {
-	w, err := newWalk(m, false)
+	f, err := withFactors(m)
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWalk(f.Model, false)
 	if err != nil {
 		return nil, err
 	}

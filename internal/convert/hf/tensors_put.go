@@ -61,7 +61,7 @@ func (x *tensorMaker) Put(name string, t *tensorfs.Tensor, o layout.Origin, plai
 	if err != nil {
 		return err
 	}
-	if !x.again && (t.Quant != nil || !layout.IsFloat(t.DType)) {
+	if !x.again && (t.Quant != nil || !layout.IsFloat(t.DType) || x.factors != nil && x.factors.applied[t.Source]) {
 		if x.quantised == nil {
 			x.quantised = map[string]bool{}
 		}
@@ -156,6 +156,10 @@ func (x *tensorMaker) finish() result {
 		r.Types[t.DType.String()]++
 	}
 	r.Notes = convert.RoundedNotes(x.rounded)
+	if x.factors != nil {
+		r.Notes = append(r.Notes, x.factors.notes()...)
+		r.Exact = r.Exact && len(x.factors.rounded) == 0
+	}
 	return r
 }
 
