@@ -138,12 +138,12 @@ func (o *infoOptions) separate(stdout io.Writer, below bool) error {
 
 // printPipeline is printOne for a pipeline of diffusers.
 func (o *infoOptions) printPipeline(stdout io.Writer, p *library.Pipeline, name string, below bool) (what any, err error) {
-	info, err := o.describePipeline(p, name)
+	info, err := describe.PipelineOf(p, name, o.openListed)
 	if err != nil || o.json {
 		return info, err
 	}
 	if err := o.separate(stdout, below); err != nil {
 		return nil, err
 	}
-	return nil, info.print(stdout)
+	return nil, printPipeline(stdout, info)
 }

@@ -2,21 +2,17 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/images"
 	"github.com/tensorfs/tensorfs/formats/library"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/describe"
-	"github.com/tensorfs/tensorfs/internal/rescue"
 )
 
 // pipelineOf returns the pipeline of diffusers that a name leads to, or nil.
@@ -24,88 +20,13 @@ func pipelineOf(name string) *library.Pipeline {
 	return library.OpenPipeline(name, library.Options{Skip: isOurs})
 }
 
-// pipelineInfo describes a pipeline.
-type pipelineInfo struct {
-	Name     string         `json:"name"`
-	Model    string         `json:"model"` // as it was named
-	Path     string         `json:"path"`
-	Format   string         `json:"format"`
-	Pipeline string         `json:"pipeline"` // its class
-	Parts    []pipelinePart `json:"parts"`
-	Warnings []string       `json:"warnings"`
-}
-
-// pipelinePart describes a part: one with weights has a Model or an Error.
-type pipelinePart struct {
-	images.Part
-	Missing bool            `json:"missing,omitempty"` // its directory is not there
-	Model   json.RawMessage `json:"model,omitempty"`
-	Error   string          `json:"error,omitempty"`
-
-	info *describe.Info
-}
-
-// describePipeline opens the parts of a pipeline, one after another.
-func (f *modelFlags) describePipeline(p *library.Pipeline, named string) (*pipelineInfo, error) {
-	info := &pipelineInfo{Name: filepath.Base(p.Name), Model: conceal.Name(named), Path: p.Name, Format: "diffusers", Pipeline: p.Class, Warnings: append([]string{}, p.Now().Warnings...)}
-	if describe.Stored.MatchString(named) {
-		info.Name = named
-	}
-	for _, m := range p.Now().Models {
-		part := pipelinePart{Part: images.Part{Name: m.Name}}
-		if x := p.Part(m.Name); x != nil {
-			part.Part = *x
-		}
-		if err := f.describePart(&part, m); cli.IsA[cli.UsageError](err) {
-			return nil, err
-		} else if err != nil {
-			part.Error = tensorfs.OneLine(err.Error())
-		}
-		info.Parts = append(info.Parts, part)
-	}
-	for _, x := range p.Parts {
-		if p.Model(x.Name) == nil {
-			info.Parts = append(info.Parts, pipelinePart{Part: x, Missing: !p.HasDir(x.Name)})
-		}
-	}
-	slices.SortStableFunc(info.Parts, func(a, b pipelinePart) int { return strings.Compare(a.Name, b.Name) })
-	return info, nil
-}
-
-// describePart opens a part and describes it.
-func (f *modelFlags) describePart(part *pipelinePart, m *library.Model) (err error) {
-	defer rescue.To(&err, m.Path())
-	t, err := f.openListed(m)
-	if err != nil {
-		return err
-	}
-	defer t.Model.Close()
-	part.info = describe.Tree(t, m.Call)
-	part.Model, err = json.Marshal(part.info) // now, while the model is open
-	return err
-}
-
-// wholeModels names the directories of whole models that a part has.
-func (p *pipelinePart) wholeModels() string {
-	var names []string
-	for _, w := range p.info.Whole {
-		if w.Files.Reason == "" {
-			names = append(names, w.Name+"/")
-		}
-	}
-	if len(names) == 0 {
-		return "-"
-	}
-	return strings.Join(names, ", ")
-}
-
-// print prints the pipeline for people.
-func (info *pipelineInfo) print(stdout io.Writer) error {
+// printPipeline prints a pipeline for people.
+func printPipeline(stdout io.Writer, info *describe.Pipeline) error {
 	w := bufio.NewWriter(stdout)
 	s := &infoScreen{width: max(cli.Width(stdout), cli.Narrowest), out: w}
 	s.line("name", info.Name)
 	s.line("path", info.Path)
-	s.line("pipeline", info.Pipeline)
+	s.line("pipeline", info.Class)
 	var without, missing []string
 	t := cli.Table{Right: []bool{2: true, 4: true, 5: false}, Spare: []int{3, 2}}
 	t.Add("PART", "CLASS", "PARAMS", "QUANT", "SIZE", "WHOLE MODELS")
@@ -117,15 +38,15 @@ func (info *pipelineInfo) print(stdout io.Writer) error {
 				why[k] = "  " + why[k]
 			}
 			t.Rows = append(t.Rows, cli.TableRow{Cells: []string{tensorfs.Printable(p.Name)}, Below: why})
-		case p.info != nil:
+		case p.Info != nil:
 			parameters, class := "-", "-"
-			if p.info.Parameters != nil {
-				parameters = cli.About(*p.info.Parameters)
+			if p.Info.Parameters != nil {
+				parameters = cli.About(*p.Info.Parameters)
 			}
 			if p.Class != "" {
 				class = tensorfs.Printable(p.Class)
 			}
-			t.Add(tensorfs.Printable(p.Name), class, parameters, shortQuant(p.info.Quant), cli.Size(p.info.Bytes), p.wholeModels())
+			t.Add(tensorfs.Printable(p.Name), class, parameters, shortQuant(p.Info.Quant), cli.Size(p.Info.Bytes), p.WholeModels())
 		case p.Missing:
 			missing = append(missing, fmt.Sprintf("%s (%s)", tensorfs.Printable(p.Name), tensorfs.Printable(p.Class)))
 		default:
@@ -150,8 +71,8 @@ func (info *pipelineInfo) print(stdout io.Writer) error {
 }
 
 // firstModel returns the name of the first part that is a model.
-func firstModel(parts []pipelinePart) string {
-	i := slices.IndexFunc(parts, func(p pipelinePart) bool { return p.info != nil || p.Error != "" })
+func firstModel(parts []describe.PipelinePart) string {
+	i := slices.IndexFunc(parts, func(p describe.PipelinePart) bool { return p.Info != nil || p.Error != "" })
 	return parts[max(i, 0)].Name
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/models"
 	"github.com/tensorfs/tensorfs/internal/cli"
+	"github.com/tensorfs/tensorfs/internal/cli/theirs"
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
@@ -56,7 +57,7 @@ const notInCommands = "/.:"
 // both that may be meant.
 func neither(root *cobra.Command, words []string) error {
 	word := words[0]
-	if advice := theirVerb(word, words[1:]); advice != "" {
+	if advice := theirs.Verb(word, words[1:], formats.IsName); advice != "" {
 		return cli.UsageError{Err: fmt.Errorf("%q is not a command; %s", word, advice)}
 	}
 	var commands, files []string
@@ -86,7 +87,7 @@ const maxNames = 100_000
 // notACommand returns the error for what should be the name of a command below another.
 func notACommand(of *cobra.Command, name string) error {
 	name = conceal.Name(name)
-	if advice := theirVerb(name, nil); advice != "" && !of.HasParent() {
+	if advice := theirs.Verb(name, nil, formats.IsName); advice != "" && !of.HasParent() {
 		return cli.UsageError{Err: fmt.Errorf("%q is not a command; %s", name, advice)}
 	}
 	if names := of.SuggestionsFor(name); len(names) > 0 {

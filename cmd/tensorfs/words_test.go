@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfs/tensorfs/internal/cli/theirs"
 	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 )
 
@@ -336,7 +337,7 @@ func TestOfflineValue(t *testing.T) {
 
 // TestTheirFlags holds that what is advised is a flag of some command.
 func TestTheirFlags(t *testing.T) {
-	for theirs, ours := range theirFlags {
+	for theirs, ours := range theirs.Flags {
 		if !slices.ContainsFunc(flagTable, func(r flagRow) bool { name, _, _ := strings.Cut(r.name, ","); return name == ours }) {
 			t.Errorf("--%s is said to be --%s, which no command has", theirs, ours)
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/tensorfs/tensorfs/views"
 )
 
-// TestFactors compares hf/ and mlx/ of a model whose matrices are NVFP4 with factors beside them with
-// those of a model that has the products as F32.
+// TestFactors compares hf/ and mlx/ of a model whose matrices are NVFP4, with factors beside them, with
+// the directories of a model that has the products as F32.
 func TestFactors(t *testing.T) {
 	floats := func(list ...float32) (b tensorfs.Bytes) {
 		for _, x := range list {
