@@ -147,10 +147,10 @@ func (d *document) lastMerges(ranks []string) (merges []Merge, whole int) {
 		}
 		switch len(pairs) {
 		case 0: // a byte
-		default:
-			whole++
 		case 1:
 			merges = append(merges, Merge{inLetters([]byte(text[:cuts[1]])), inLetters([]byte(text[cuts[1]:]))})
+		default:
+			whole++
 		}
 	}
 	return merges, whole
