@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,7 +86,9 @@ func (d *document) ranks(text []byte) (list []string) {
 // reserve names the special tokens after the ranks, and ids that no token has.
 func (s *source) reserve(v *Vocabulary, class ranked, base int) {
 	for id := base; id < len(v.Tokens); id++ {
-		if v.Tokens[id], v.Types[id] = fmt.Sprintf(class.name, id), control; id >= base+class.reserved {
+		if id < base+class.reserved {
+			v.Tokens[id], v.Types[id] = fmt.Sprintf(class.name, id), control
+		} else {
 			v.Tokens[id], v.Types[id] = padName(id), unused
 		}
 	}
@@ -94,11 +97,9 @@ func (s *source) reserve(v *Vocabulary, class ranked, base int) {
 			v.Tokens[a.id] = a.content
 		}
 	})
-	if eos := s.settings.Raw("eos_token").Text(); strings.Contains(" "+class.ends+" ", " "+s.Architecture+" ") {
-		for id := base; id < len(v.Tokens); id++ {
-			if v.Tokens[id] == eos {
-				v.Special["eos"] = id
-			}
+	if slices.Contains(strings.Fields(class.ends), s.Architecture) {
+		if at := slices.Index(v.Tokens[base:], s.settings.Raw("eos_token").Text()); at >= 0 {
+			v.Special["eos"] = base + at
 		}
 	}
 }
