@@ -13,13 +13,16 @@ import (
 // storedFile is Data that is all of an open file of this machine.
 type storedFile interface {
 	Descriptor() int
+	// Slow reports whether the kernel would read the file much slower than the server, which
+	// has many requests under way. It may take as long as two reads.
+	Slow() bool
 }
 
 // passedFiles are files of the tree that the kernel reads past the server (passthrough). A
 // file becomes readable for the kernel in one of two ways:
 //
 //   - A file of the model as it is: at the speed of the model's own file system, and from its
-//     pages, which need not be in memory twice.
+//     pages, which need not be in memory twice. Large files of slow disks are read by the server.
 //   - Every other large file, in an image of its directory (see images): what the server gives
 //     is in large pages, which are read and mapped as fast as those of any file.
 //
@@ -76,14 +79,15 @@ func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool,
 	if !isStored && !inImage(d) {
 		return nil // the server answers, for every reader
 	}
+	node := t.node | id
+	slow := inImage(d) && !s.isOpen(node) && isSlow(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	node := t.node | id
 	o := s.open[node]
 	if o == nil {
 		o = new(openFile)
 		var err error
-		if o.backing, o.way, err = s.way(t, id, d); err != nil {
+		if o.backing, o.way, err = s.way(t, id, d, slow); err != nil {
 			return err
 		}
 		s.open[node] = o
@@ -109,10 +113,25 @@ func (s *passedFiles) opened(t *served, id uint64, d tensorfs.Data, direct bool,
 	return nil
 }
 
+// isOpen reports whether a file is open, and its way is decided.
+func (s *passedFiles) isOpen(node uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[node] != nil
+}
+
+// isSlow reports whether a file of the model is on a slow disk. See storedFile.
+func isSlow(d tensorfs.Data) bool {
+	f, ok := d.(storedFile)
+	return ok && f.Slow()
+}
+
 // way finds a way to a file that is not open.
-func (s *passedFiles) way(t *served, id uint64, d tensorfs.Data) (backing int32, w way, err error) {
-	if backing, ok := s.stored(d); ok {
-		return backing, stored, nil
+func (s *passedFiles) way(t *served, id uint64, d tensorfs.Data, slow bool) (backing int32, w way, err error) {
+	if !slow {
+		if backing, ok := s.stored(d); ok {
+			return backing, stored, nil
+		}
 	}
 	if s.images == nil || !inImage(d) {
 		return 0, answered, nil

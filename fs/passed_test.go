@@ -20,6 +20,10 @@ type wholeFile struct {
 }
 
 func (s wholeFile) Descriptor() int { return s.fd }
+func (s wholeFile) Slow() bool      { return s.fd == onSlowDisk }
+
+// onSlowDisk is the descriptor of a file of a slow disk.
+const onSlowDisk = -9
 
 // fakeKernel notes which descriptors are registered.
 type fakeKernel struct {
@@ -79,6 +83,7 @@ func passing(t *testing.T) (*rawFS, *passedFiles, *fakeKernel, *fakeImages) {
 		file("0.text", "text"), {Name: "1.stored", Data: wholeFile{tensorfs.Bytes("x"), -7}},
 		{Name: "2.large", Data: large}, {Name: "3.large", Data: large}, {Name: "4.stored", Data: wholeFile{large, -8}},
 		{Name: "5.rendered", Data: tensorfs.NewText(1, func(dst []byte, _ int) []byte { return append(dst, large...) })},
+		{Name: "6.slow", Data: wholeFile{large, onSlowDisk}}, {Name: "7.small and slow", Data: wholeFile{large[1:], onSlowDisk}},
 	}, Options{NoPassthrough: true})
 	k, mounts := &fakeKernel{live: map[int32]int{}}, &fakeImages{live: map[int]string{}}
 	images := newImagesOf(f)
@@ -126,6 +131,33 @@ func TestPassed(t *testing.T) {
 	f.OnUnmount()
 	if len(mounts.live) != 0 || !mounts.ended {
 		t.Errorf("left: %+v", mounts)
+	}
+}
+
+// TestPassedSlow holds that a large file of a slow disk is read by the server, through an image if there are images, and
+// a small one by the kernel.
+func TestPassedSlow(t *testing.T) {
+	f, s, k, mounts := passing(t)
+	for range 2 {
+		o, st := openAs(t, f, 6, 0)
+		if fd := k.live[o.BackingID]; !st.Ok() || !isPassed(o) || mounts.next != 1 || fd == onSlowDisk {
+			t.Errorf("%+v, %v; backing %d, %d images", o, st, fd, mounts.next)
+		}
+		again, _ := openAs(t, f, 6, 0)
+		closeAs(f, 6, o)
+		closeAs(f, 6, again)
+		small, _ := openAs(t, f, 7, 0)
+		if fd := k.live[small.BackingID]; fd != onSlowDisk {
+			t.Errorf("a small file: backing %d", fd)
+		}
+		closeAs(f, 7, small)
+		if len(k.live) != 0 {
+			t.Errorf("backings %v are left", k.live)
+		}
+	}
+	s.images = nil
+	if o, st := openAs(t, f, 6, 0); !st.Ok() || isPassed(o) || len(k.live) != 0 {
+		t.Errorf("without images: %+v, %v; backings %v", o, st, k.live)
 	}
 }
 

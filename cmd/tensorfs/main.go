@@ -14,12 +14,15 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
+	"github.com/tensorfs/tensorfs/internal/server"
+	"github.com/tensorfs/tensorfs/internal/source"
 )
 
 func main() {
 	// Package net/http writes there what servers send unasked. All messages of this
 	// program have other ways.
 	log.SetOutput(io.Discard)
+	source.ReadSlowDirect(server.StreamMemory)
 	if isMountHelper(os.Args[0]) {
 		os.Exit(runHelper(os.Args[1:], os.Stdout, os.Stderr))
 	}

@@ -36,8 +36,8 @@ var rules = map[string]rule{
 	".": {"", "internal/testing/datatest formats views", "the vocabulary is what all others share: what it imported, everything would depend on"},
 
 	"internal/source/readahead":          {"", "", "it knows reads and no files, so that local and remote files may use it"},
-	"internal/source/direct":             {"", "", "it reads any open file, and knows neither what is in it nor whether it changed"},
-	"internal/source":                    {"root internal/source/direct internal/source/readahead", "internal/testing/memory internal/testing/testmount internal/testing/testwatch", "files are Data and know nothing of what is in them"},
+	"internal/source/direct":             {"internal/source/readahead", "", "it reads any open file, and knows neither what is in it nor whether it changed"},
+	"internal/source":                    {"root internal/source/direct internal/source/readahead", "internal/testing/memory internal/testing/testmount internal/testing/testslow internal/testing/testwatch", "files are Data and know nothing of what is in them"},
 	"internal/environ":                   {"root internal/source", "", "it reads settings, whoever needs them"},
 	"internal/testing/memory":            {"root internal/source", "", "files in memory, for tests of parsers"},
 	"internal/parallel":                  {"internal/rescue", "", "it runs functions, whatever they do"},
@@ -66,6 +66,8 @@ var rules = map[string]rule{
 	"internal/testing/testnfs":           {"", "", "it is a client of NFS servers, which knows the protocol by itself"},
 	"internal/testing/testmirror":        {"internal/testing/testlimit internal/testing/testremote", "", "it starts what people put before the Hub, whoever asks that"},
 	"internal/testing/testremote":        {"root internal/testing/testlimit internal/cache internal/web internal/remote internal/testing/testmodel formats views", "", "it opens models as commands do, for the tests of protocols"},
+	"internal/testing/testslow":          {"", "", "a slow disk is nothing of ours"},
+	"internal/testing/testslow/slowdisk": {"internal/testing/testslow", "", "it shows a slow disk to other programs"},
 	"internal/testing/testmount":         {"", "", "it asks what the system allows, for the tests of any package"},
 	"internal/testing/testturn":          {"", "", "it measures any code, for the benchmarks of any package"},
 	"internal/testing/testlimit":         {"", "", "it measures any code, so that the tests of any package may use it"},
@@ -156,7 +158,7 @@ var rules = map[string]rule{
 // outside lists which packages may import from another module: each library has one job here, and
 // its place is the package that does this job.
 var outside = map[string]struct{ in, why string }{
-	"github.com/hanwen/go-fuse/v2":         {"fs", "FUSE is known in fs alone"},
+	"github.com/hanwen/go-fuse/v2":         {"fs internal/testing/testslow", "FUSE is known in fs alone; a disk for tests is none of its files"},
 	"github.com/spf13/cobra":               {"cmd/tensorfs internal/cli internal/cli/manual", "command lines are for commands"},
 	"github.com/spf13/pflag":               {"cmd/tensorfs internal/cli internal/cli/manual", "command lines are for commands"},
 	"golang.org/x/term":                    {"internal/cli", "what a terminal is, one package knows for all commands"},

@@ -40,7 +40,7 @@ func (s *Spec) Serve(stdout, stderr io.Writer, open func(*slog.Logger) (*Content
 	collect := debug.SetGCPercent(OpeningGC)
 	defer debug.SetGCPercent(collect)    // of a program that goes on without this server
 	if s.Backend == mounts.BackendFUSE { // the kernel keeps what it gets, which an NFS server's clients need not
-		source.ReadDirect(streamMemory)
+		source.ReadDirect(StreamMemory)
 	}
 	keeper, err := s.keeper()
 	if err != nil {

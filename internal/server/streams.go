@@ -2,9 +2,9 @@ package server
 
 import "github.com/tensorfs/tensorfs/internal/memlimit"
 
-// mostForStreams is what streams through files of the disk may take: two at full speed.
-const mostForStreams = 48 << 20
+// mostForStreams is what streams through files of the disk may take: two at full speed of a local disk, or one of a slow disk.
+const mostForStreams = 96 << 20
 
-// streamMemory is how many bytes they may take now. The kernel cannot take them back, so
+// StreamMemory is how many bytes they may take now. The kernel cannot take them back, so
 // they are a small part of what is left.
-func streamMemory() int64 { return min(mostForStreams, memlimit.Left()/8) }
+func StreamMemory() int64 { return min(mostForStreams, memlimit.Left()/8) }

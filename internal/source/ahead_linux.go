@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +37,28 @@ func readAheadOf(fd int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", unix.Major(st.Dev), unix.Minor(st.Dev)))
 	kib, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 32)
 	return max(kib<<10, leastAdvised)
+}
+
+// leastRate is the least number of bytes per second that the kernel's read-ahead must reach.
+const leastRate = 256 << 20
+
+// Slow reports whether a program that the kernel gives this file's pages would wait most of
+// the time: the file is not in memory, and its disk takes so long to answer that the kernel's
+// read-ahead, one request at a time, stays below 256 MiB per second. Network disks are like
+// that. It tries two places, because a single read may be slow by chance.
+func (m *Mapped) Slow() bool {
+	longest := time.Duration(m.step()) * time.Second / leastRate
+	for _, at := range []int64{m.Size() / 3, m.Size() / 3 * 2} {
+		if m.Size() == 0 || m.cachedAt(at) {
+			return false
+		}
+		var b [1]byte
+		began := time.Now()
+		if _, err := unix.Pread(m.fd, b[:], at); err != nil || time.Since(began) < longest {
+			return false // the reader meets the error
+		}
+	}
+	return true
 }
 
 // cachedStep is how far apart the pages are by which cached judges.

@@ -11,3 +11,6 @@ func advise(int, int64, int64, int64) {}
 func (*Mapped) cached(int64, int64) bool { return true }
 
 func readAheadOf(int) int64 { return leastAdvised }
+
+// Slow is asked only for passthrough, which Linux has.
+func (m *Mapped) Slow() bool { return false }

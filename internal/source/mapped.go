@@ -33,6 +33,9 @@ type Mapped struct {
 	coming  sync.WaitGroup // what is being brought in
 	direct  *direct.File   // what is read past the page cache
 
+	undecided bool // until decided, whether the file is read past the page cache
+	decided   sync.Once
+
 	stepOnce sync.Once
 	advised  int64 // see step
 
@@ -223,11 +226,15 @@ const enoughAhead = 1 << 20
 
 // readAhead brings in what the reader of [off, off+n) probably reads next.
 func (m *Mapped) readAhead(off, n, start, end int64) {
-	if m.step() >= enoughAhead {
+	if m.step() >= enoughAhead && !m.direct.Usable() {
 		return
 	}
 	var room [8]readahead.Span
-	for i, s := range m.ahead.Read(room[:0], off, n, start, end) {
+	spans := m.ahead.Read(room[:0], off, n, start, end)
+	if m.undecided && len(spans) > 0 {
+		m.decide()
+	}
+	for i, s := range spans {
 		if s.To = min(s.To, m.Size()); s.From >= s.To {
 			continue
 		}

@@ -59,7 +59,8 @@ func (c *Client) Traffic() (fetched, cached int64) { return c.fetched.Load(), c.
 
 // Limits of concurrency.
 const (
-	firstOfFile  = 8 // see pace
+	firstOfFile  = 8 // parts, see readahead.Pace
+	moreOfFile   = 4
 	maxOfFile    = 16
 	maxOfHost    = 16
 	maxOfProcess = 32

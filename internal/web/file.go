@@ -45,7 +45,7 @@ type File struct {
 
 	mu       sync.Mutex
 	flights  []*flight
-	pace     pace
+	pace     readahead.Pace
 	parsed   int64         // bytes that a parser has read
 	arrived  chan struct{} // closed when something came or failed
 	changed  error         // for all later reads that are not local
@@ -56,9 +56,9 @@ type File struct {
 // File returns a file of a server. host is the server's, path the file's name for
 // people. The File owns the entry.
 func (c *Client) File(o Origin, entry *cache.Entry, host, path, label string) *File {
-	f := &File{c: c, origin: o, host: host, entry: entry, path: path, label: label, size: entry.Size(), parser: context.Background(), pace: newPace(), arrived: make(chan struct{})}
+	f := &File{c: c, origin: o, host: host, entry: entry, path: path, label: label, size: entry.Size(), parser: context.Background(), pace: readahead.Pace{Parts: firstOfFile, More: moreOfFile, Most: maxOfFile, Size: part}, arrived: make(chan struct{})}
 	f.all, f.end = context.WithCancel(context.Background())
-	f.ahead = readahead.Tracker{Window: firstOfFile * part, Piece: part, Onward: true}
+	f.ahead = readahead.Tracker{Window: readahead.Window{Ahead: firstOfFile * part, Piece: part, Onward: true}}
 	f.mapWhole()
 	return f
 }
@@ -245,7 +245,7 @@ func (f *File) fetchAll(ctx context.Context, off, n int64, came func(n int64)) e
 	for at := off; at < off+n; at += part {
 		f.mu.Lock()
 		if f.changed == nil {
-			f.ask(cache.Range{Off: at, N: min(f.pace.parts*part, off+n-at)}, true)
+			f.ask(cache.Range{Off: at, N: min(f.pace.Parts*part, off+n-at)}, true)
 		}
 		f.mu.Unlock()
 		need := cache.Range{Off: at, N: min(part, off+n-at)}

@@ -98,7 +98,7 @@ func (f *File) ask(want cache.Range, hurry bool) {
 	if f.entry.VerifiedFirst() {
 		most = f.entry.Size()
 	}
-	room := 2 * f.pace.parts
+	room := 2 * f.pace.Parts
 	for _, x := range f.flights {
 		if !x.hurry {
 			room--
@@ -167,9 +167,8 @@ func (f *File) finish(x *flight, err error) {
 func (f *File) came(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before := f.pace.parts
-	if f.pace.came(n, int64(len(f.flights)), time.Now()); f.pace.parts != before {
-		f.ahead.Widen(f.pace.parts * part)
+	if f.pace.Came(n, int64(len(f.flights)), time.Now()) {
+		f.ahead.Widen(f.pace.Parts * part)
 	}
 	f.wake()
 }

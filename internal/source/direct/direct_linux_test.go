@@ -56,14 +56,14 @@ func file(t *testing.T, p *Pool, n int) (*File, []byte) {
 		t.Skipf("NOT TESTED: this file system has no O_DIRECT: %v", err)
 	}
 	shut(fd)
-	d := p.File(int(f.Fd()), int64(n))
+	d := p.File(int(f.Fd()), int64(n), func(int64) {})
 	t.Cleanup(d.Close)
 	return d, want
 }
 
 // memory returns a file whose bytes come from want, and how often it was read.
 func memory(p *Pool, want []byte) (*File, *atomic.Int64) {
-	f, reads := p.File(-1, int64(len(want))), new(atomic.Int64)
+	f, reads := p.File(-1, int64(len(want)), func(int64) {}), new(atomic.Int64)
 	f.read = func(b []byte, off int64) (int, error) { reads.Add(1); return copy(b, want[off:]), nil }
 	return f, reads
 }
@@ -150,7 +150,7 @@ func TestRefused(t *testing.T) {
 		"nothing":              func(b []byte, _ int64) (int, error) { return 0, nil },
 	} {
 		p := allowed(t, 6)
-		f := p.File(-1, 3*Size)
+		f := p.File(-1, 3*Size, func(int64) {})
 		f.read = read
 		f.Begin(0)
 		f.Begin(Size)
@@ -219,10 +219,47 @@ func TestManyStreams(t *testing.T) {
 	}
 }
 
+// More pieces are begun of a file whose disk answers each after a while, and not of one that answers them one after
+// another.
+func TestWiden(t *testing.T) {
+	for name, c := range map[string]struct {
+		inTurn bool
+		most   int64 // of the window, in pieces
+	}{
+		"a slow disk": {false, most + 1}, "a disk that is used up": {true, first + more + 1},
+	} {
+		p := allowed(t, most+4)
+		var turn sync.Mutex
+		var window atomic.Int64
+		window.Store(Stream)
+		f := p.File(-1, 1<<40, window.Store)
+		f.read = func(b []byte, _ int64) (int, error) {
+			if c.inTurn {
+				turn.Lock()
+				defer turn.Unlock()
+			}
+			time.Sleep(2 * time.Millisecond)
+			return len(b), nil
+		}
+		widest := int64(0)
+		for off := int64(0); off < 200*Size; off += Size {
+			for at := off; at < off+window.Load(); at += Size {
+				f.Begin(at)
+			}
+			widest = max(widest, window.Load())
+			f.ReadAt(make([]byte, Size), off)
+		}
+		if pieces := widest / Size; pieces > c.most || !c.inTurn && pieces == first+1 {
+			t.Errorf("%s: pieces of %d are begun", name, pieces)
+		}
+		f.Close()
+	}
+}
+
 // Closing a file waits for what is on its way: its memory is not another's before.
 func TestCloseWaits(t *testing.T) {
 	p := allowed(t, 6)
-	f := p.File(-1, 10*Size)
+	f := p.File(-1, 10*Size, func(int64) {})
 	begun, let := make(chan struct{}), make(chan struct{})
 	var done atomic.Bool
 	f.read = func(b []byte, _ int64) (int, error) { close(begun); <-let; done.Store(true); return len(b), nil }

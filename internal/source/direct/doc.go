@@ -6,7 +6,7 @@
 // speed with such requests. A [Pool] has a few large buffers instead, which all files of
 // the process share, and a [File] is an open file that is read into them:
 //
-//	          Begin: up to four are on their way
+//	          Begin: four or more are on their way
 //	|--here---|--coming--|--coming--|--coming--|
 //	    ^ ReadAt copies
 //

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tensorfs/tensorfs/internal/source/readahead"
 )
 
 // File is an open file of this machine that is read in pieces. It is safe for concurrent
@@ -16,7 +18,10 @@ type File struct {
 	read    func(b []byte, off int64) (int, error)
 	refused atomic.Bool // for good
 	coming  sync.WaitGroup
-	pieces  int // that the pool has of it; guarded by the pool
+	pieces  int                // that the pool has of it; guarded by the pool
+	under   int                // that are on their way; guarded by the pool
+	pace    readahead.Pace     // guarded by the pool
+	widen   func(window int64) // is told how far ahead of a reader pieces should be begun
 
 	opening sync.Mutex
 	opened  bool
@@ -24,15 +29,19 @@ type File struct {
 }
 
 // File returns the open file fd, which has size bytes, to be read with memory of p. fd is
-// its caller's, who closes it after the File.
-func (p *Pool) File(fd int, size int64) *File {
-	f := &File{pool: p, file: fd, size: size}
+// its caller's, who closes it after the File. widen receives how far ahead of a reader pieces
+// should be begun, in bytes, whenever that changes from Stream at first.
+func (p *Pool) File(fd int, size int64, widen func(window int64)) *File {
+	f := &File{pool: p, file: fd, size: size, pace: readahead.Pace{Parts: first, More: more, Most: most, Size: Size}, widen: widen}
 	f.read = f.pread
 	return f
 }
 
 // Usable reports whether pieces can be had, as far as is known.
 func (f *File) Usable() bool { return f.pool.Allowed() && !f.refused.Load() }
+
+// Refuse ends the reading of pieces for good.
+func (f *File) Refuse() { f.refused.Store(true) }
 
 // Begin starts reading the piece that contains the byte at off, without waiting for it. It reports
 // whether the piece is in memory or being read: the pool may have no memory for it.
@@ -54,6 +63,7 @@ func (f *File) Begin(off int64) bool {
 	}
 	x := &piece{place: at, buf: buf, come: make(chan struct{}), left: int(min(Size, f.size-at.off)), used: time.Now()}
 	p.pieces[at], p.used = x, x.used
+	f.under++
 	n := x.left
 	f.coming.Go(func() { x.bringIn(n) })
 	return true
@@ -73,6 +83,17 @@ func (x *piece) bringIn(n int) {
 	if x.err = err; err != nil {
 		x.file.refused.Store(true)
 	}
+	x.file.came(int64(got))
+}
+
+// came notes that n bytes of a piece are here.
+func (f *File) came(n int64) {
+	f.pool.mu.Lock()
+	defer f.pool.mu.Unlock()
+	if f.pace.Came(n, int64(f.under), time.Now()) {
+		f.widen((f.pace.Parts + 1) * Size)
+	}
+	f.under--
 }
 
 // Has reports whether the byte at off is in a piece that is here or on its way.

@@ -10,9 +10,17 @@ import (
 // last one of a file is shorter.
 const Size = 4 << 20
 
-// Stream is how far ahead of a reader pieces should be begun, in bytes: four on their
-// way, and the one that is read.
-const Stream = 5 * Size
+// Of the pieces of a stream, first are on their way from the beginning on. There may be most
+// if that brings more bytes per second: on a disk at the other end of a network.
+const (
+	first = 4
+	more  = 2
+	most  = 16
+)
+
+// Stream is how far ahead of a reader pieces should be begun at first, in bytes: the first
+// pieces, and the one that is read.
+const Stream = (first + 1) * Size
 
 // least is the memory that one stream needs: its pieces, and the one before them, which is
 // being copied.
@@ -101,7 +109,7 @@ func (p *Pool) choose(better func(x, than *piece) bool) (best *piece) {
 // was in it or a little before it. mu is held.
 func (p *Pool) wanted(at place) bool {
 	for _, r := range p.recent {
-		if r.file == at.file && r.off <= at.off && at.off <= r.off+Stream {
+		if r.file == at.file && r.off <= at.off && at.off <= r.off+(most+1)*Size {
 			return true
 		}
 	}

@@ -13,8 +13,17 @@ import "sync"
 
 // A Tracker follows the readers of one file. Its zero value reads nothing ahead.
 type Tracker struct {
-	// Window is how far ahead of a reader the file is asked for at most, in bytes.
-	Window int64
+	Window
+
+	mu      sync.Mutex
+	streams [maxStreams]stream
+	clock   uint32
+}
+
+// Window is what of a file is asked for ahead of its readers.
+type Window struct {
+	// Ahead is how far ahead of a reader the file is asked for at most, in bytes.
+	Ahead int64
 	// Piece is how much is asked for in one go.
 	Piece int64
 	// Beyond is how far a window goes on after the end of its section.
@@ -23,10 +32,6 @@ type Tracker struct {
 	// reader read in a row before it came into the section: who went from one section
 	// to the next will go to another.
 	Onward bool
-
-	mu      sync.Mutex
-	streams [maxStreams]stream
-	clock   uint32
 }
 
 // Span is the range [From, To) of a file.
@@ -63,7 +68,7 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 		return dst
 	}
 	defer t.mu.Unlock()
-	if t.Window == 0 {
+	if t.Ahead == 0 {
 		return dst
 	}
 	t.clock++
@@ -80,7 +85,7 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 	}
 	s.used = t.clock
 	s.next = max(s.next, off+n)
-	s.run, s.read = min(s.run+n, t.Window), min(s.read+n, t.Window)
+	s.run, s.read = min(s.run+n, t.Ahead), min(s.read+n, t.Ahead)
 	if s.run < firstRun {
 		return dst
 	}
@@ -89,7 +94,7 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 	if t.Onward {
 		beyond = max(beyond, s.read-(s.next-start))
 	}
-	limit := min(s.next+min(max(2*s.run, minWindow), t.Window), end+beyond)
+	limit := min(s.next+min(max(2*s.run, minWindow), t.Ahead), end+beyond)
 	// In whole chunks, but at once up to the next read. If the reader was further on, in
 	// another section, the end of this one comes first.
 	for s.ahead < min(s.next, limit) || s.ahead+t.Piece <= limit {
@@ -100,11 +105,18 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 	return dst
 }
 
-// Widen changes the window for later reads.
-func (t *Tracker) Widen(window int64) {
+// Change changes the window for later reads.
+func (t *Tracker) Change(w Window) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Window = window
+	t.Window = w
+}
+
+// Widen changes how far ahead of later reads the file is asked for.
+func (t *Tracker) Widen(ahead int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Ahead = ahead
 }
 
 // streamAt returns the stream that a read at off continues.

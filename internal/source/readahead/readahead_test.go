@@ -22,7 +22,7 @@ type asker struct {
 }
 
 func newAsker() *asker {
-	return &asker{Tracker: Tracker{Window: maxWindow, Piece: piece, Beyond: beyond}, asked: map[int64]int{}}
+	return &asker{Tracker: Tracker{Window: Window{Ahead: maxWindow, Piece: piece, Beyond: beyond}}, asked: map[int64]int{}}
 }
 
 // read reads, and returns how many bytes it asked for.
@@ -122,7 +122,7 @@ func TestSeveralReaders(t *testing.T) {
 // A section is not read past its end, nor for ever, where its reader was further on
 // in another one.
 func TestEarlierSection(t *testing.T) {
-	x := Tracker{Window: maxWindow, Piece: piece}
+	x := Tracker{Window: Window{Ahead: maxWindow, Piece: piece}}
 	x.Read(nil, 10*mib, 16<<10, 10*mib, 20*mib)
 	x.Read(nil, 13*mib, 16<<10, 10*mib, 20*mib)
 	const end = 9 * mib
@@ -154,7 +154,7 @@ func TestEarlierSection(t *testing.T) {
 // and never more than it has read so far. For a reader that stays in the first section, nothing is.
 func TestOnward(t *testing.T) {
 	const size, sections = 8 * mib, 12
-	tr := Tracker{Window: 64 * mib, Piece: piece, Onward: true}
+	tr := Tracker{Window: Window{Ahead: 64 * mib, Piece: piece, Onward: true}}
 	asked, most := int64(0), int64(0)
 	for i := range int64(sections) {
 		start := i * size
@@ -172,7 +172,7 @@ func TestOnward(t *testing.T) {
 	if most < 32*mib {
 		t.Errorf("at most %d bytes were asked for after a section", most)
 	}
-	tr = Tracker{Window: 64 * mib, Piece: piece, Onward: true}
+	tr = Tracker{Window: Window{Ahead: 64 * mib, Piece: piece, Onward: true}}
 	for off := int64(0); off < size; off += mib {
 		for _, s := range tr.Read(nil, 40*mib+off, mib, 40*mib, 40*mib+size) {
 			if s.To > 40*mib+size {

@@ -1,4 +1,4 @@
-package web
+package readahead
 
 import (
 	"testing"
@@ -22,17 +22,17 @@ func TestPace(t *testing.T) {
 		{"the reader is slow", 100, func(int64) int64 { return 2 }, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, now := newPace(), time.Unix(1000, 0)
+			p, now := Pace{Parts: 8, More: 4, Most: 16, Size: 8 << 20}, time.Unix(1000, 0)
 			for range 4000 { // 100 kB at a time, 400 MB in all
-				under := c.under(p.parts)
+				under := c.under(p.Parts)
 				now = now.Add(time.Second * 100_000 / time.Duration(each*min(under, c.all)))
-				p.came(100_000, under, now)
-				if p.parts > maxOfFile {
-					t.Fatalf("%d parts", p.parts)
+				p.Came(100_000, under, now)
+				if p.Parts > p.Most {
+					t.Fatalf("%d parts", p.Parts)
 				}
 			}
-			if p.parts != c.want {
-				t.Errorf("%d parts in the end, want %d", p.parts, c.want)
+			if p.Parts != c.want {
+				t.Errorf("%d parts in the end, want %d", p.Parts, c.want)
 			}
 		})
 	}
