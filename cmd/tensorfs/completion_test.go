@@ -73,7 +73,7 @@ func TestCompletion(t *testing.T) {
 		{"mount ollama:a", "ollama:ann/big:1b :4"},
 		{"mount " + model + " ~", ":16"},
 		{"mount " + model + " m ~", ":4"},
-		{"mount -o ~", "allow_orgs= allow_other as= cache= cache_size= context= debug default_permissions defcontext= dequantise dirsync download env.NAME= follow_links fscontext= gguf_type= gid= i2s= idle= imatrix= log= lora= max_open= mlx_bits= mlx_device= mlx_group= mlx_mode= mlx_recipe= mmproj= no_mkdir no_passthrough noatime nodiratime nonempty nosymfollow offline on_demand plain_http pure read_ahead= remote requantise rootcontext= set= sync takeover= tensor_types_from= timeout= uid= umask= unset= views= warm :6"},
+		{"mount -o ~", "allow_orgs= allow_other as= cache= cache_size= connections= context= debug default_permissions defcontext= dequantise dirsync download env.NAME= follow_links fscontext= gguf_type= gid= i2s= idle= imatrix= log= lora= max_open= mlx_bits= mlx_device= mlx_group= mlx_mode= mlx_recipe= mmproj= no_mkdir no_passthrough noatime nodiratime nonempty nosymfollow offline on_demand plain_http pure read_ahead= remote requantise rootcontext= set= sync takeover= tensor_types_from= timeout= uid= umask= unset= views= warm :6"},
 		{"mount -o ro,f", "ro,follow_links ro,fscontext= :6"},
 		{"mount -o noatime,noa", ":6"},
 		{"mount -o ro,gguf_type=q4_k", "ro,gguf_type=q4_k_s ro,gguf_type=q4_k_m :6"},

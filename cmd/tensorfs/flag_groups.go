@@ -19,7 +19,7 @@ var flagGroups = []flagGroup{
 	{"Memory in llama.cpp", "context parallel unified cache-type-k cache-type-v swa-full batch ubatch flash-attn outputs gpu"},
 	{"The mount", "as on-demand allow-orgs foreground option backend allow-other nonempty no-mkdir no-passthrough read-ahead"},
 	{"The server", "warm log debug max-open idle takeover secrets"},
-	{"Models on other machines", "offline remote cache cache-size timeout download plain-http"},
+	{"Models on other machines", "offline remote cache cache-size timeout connections download plain-http"},
 }
 
 // grouped returns the flags of a command as they are listed: its own, without a title, and

@@ -73,6 +73,7 @@ var flagTable = []flagRow{
 	{"", "cache", "option remote", nil, "`DIR` that keeps what was read (default: TENSORFS_CACHE, else one of the user)"},
 	{"", "cache-size", "option remote", nil, "how large it may be; 0 keeps nothing on the disk (default: a tenth of the disk, at most 100 GB)"},
 	{"", "timeout", "option remote", nil, "how long a read waits for its bytes, such as 30s (default 2m)"},
+	{"", "connections", "option remote", nil, "how many parts of a model to ask a host for at a time (default 16)"},
 	{"", "download", "option remote", nil, "fetch the model first if parts of it cannot be read"},
 	{"", "plain-http", "option remote", nil, "allow http:// to public addresses, which protects nothing"},
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type remoteFlags struct {
 	cache, scope                      string
 	cacheSize                         cli.OptionalSize
 	timeout                           time.Duration
+	connections                       connections
 
 	stderr  func() io.Writer // for progress
 	waiting cli.Notice       // whom a model is asked for
@@ -35,10 +37,34 @@ type remoteFlags struct {
 	client *remote.Client // of all models of a command; see open
 }
 
+// connections is the value of --connections, 0 if it is not given.
+type connections int
+
+// mostConnections is more than any server gives a client.
+const mostConnections = 64
+
+func (c *connections) String() string {
+	if *c == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(*c))
+}
+
+func (c *connections) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > mostConnections {
+		return fmt.Errorf("want a number from 1 to %d", mostConnections)
+	}
+	*c = connections(n)
+	return nil
+}
+
+func (c *connections) Type() string { return "N" }
+
 func (f *remoteFlags) add(s system, c *cobra.Command) {
 	f.stderr = c.ErrOrStderr
 	s.define(c, "", flags{
-		"offline": &f.offline, "remote": &f.ask, "cache": &f.cache, "cache-size": &f.cacheSize, "timeout": &f.timeout,
+		"offline": &f.offline, "remote": &f.ask, "cache": &f.cache, "cache-size": &f.cacheSize, "timeout": &f.timeout, "connections": &f.connections,
 		"download": &f.download, "plain-http": &f.plainHTTP,
 	})
 	if run := c.RunE; run != nil {
@@ -106,7 +132,7 @@ func (f *remoteFlags) open() *remote.Client {
 // options returns what the flags say.
 func (f *remoteFlags) options() remote.Options {
 	o := remote.Options{
-		CacheDir: f.cache, CacheScope: f.scope, CacheSize: int64(f.cacheSize.ByteSize), Timeout: f.timeout, AskFirst: f.ask, Download: f.download, PlainHTTP: f.plainHTTP,
+		CacheDir: f.cache, CacheScope: f.scope, CacheSize: int64(f.cacheSize.ByteSize), Timeout: f.timeout, Connections: int(f.connections), AskFirst: f.ask, Download: f.download, PlainHTTP: f.plainHTTP,
 		Agent: "tensorfs/" + version(), Logger: f.logger,
 		Asks: func(host string) { f.waiting.Say("asking " + cli.Shorten(host, maxHost) + " ...") },
 	}

@@ -65,6 +65,8 @@ type Options struct {
 	// PlainHTTP allows http:// to public addresses, where everybody on the way can change
 	// what is read. It is always allowed to this machine and its networks.
 	PlainHTTP bool
+	// Connections is how many parts of a model are fetched from a host at a time, 0 for 16.
+	Connections int
 	// Agent is sent as User-Agent; "" is "tensorfs".
 	Agent string
 	// Progress is told of long operations such as a download, with a description and the
@@ -388,7 +390,7 @@ func (c *Client) begin() error {
 		return err
 	}
 	c.users, c.store = 2, store
-	c.web = web.NewClient(web.Options{Timeout: c.opts.Timeout, Agent: c.opts.Agent, Logger: c.opts.Logger, Plain: c.opts.PlainHTTP, Asks: c.opts.Asks})
+	c.web = web.NewClient(web.Options{Timeout: c.opts.Timeout, Agent: c.opts.Agent, Logger: c.opts.Logger, Plain: c.opts.PlainHTTP, Connections: c.opts.Connections, Asks: c.opts.Asks})
 	return nil
 }
 

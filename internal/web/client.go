@@ -26,6 +26,8 @@ import (
 type Options struct {
 	// Timeout is how long a reader waits for its bytes, 0 for two minutes.
 	Timeout time.Duration
+	// Connections is how many requests for bytes a host gets at a time, 0 for 16.
+	Connections int
 	// Agent is sent as User-Agent.
 	Agent string
 	// Logger gets problems that no error reports. May be nil.
@@ -84,6 +86,9 @@ func NewClient(opts Options) *Client {
 	if opts.Timeout == 0 {
 		opts.Timeout = readTimeout
 	}
+	if opts.Connections == 0 {
+		opts.Connections = maxOfHost
+	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -99,7 +104,7 @@ func NewClient(opts Options) *Client {
 	c := &Client{opts: opts}
 	c.open = c.transport(opts.Proxy, nil)
 	c.outside = c.transport(nil, c.refusePrivate)
-	c.gates.init()
+	c.gates.init(opts.Connections)
 	return c
 }
 
@@ -113,7 +118,7 @@ func (c *Client) transport(proxy func(*http.Request) (*url.URL, error), control 
 		TLSHandshakeTimeout:    requestTimeout,
 		ResponseHeaderTimeout:  stall,
 		IdleConnTimeout:        90 * time.Second,
-		MaxIdleConnsPerHost:    maxOfHost,
+		MaxIdleConnsPerHost:    c.opts.Connections,
 		DisableCompression:     true, // a range of a compressed body means nothing
 		MaxResponseHeaderBytes: 64 << 10,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},

@@ -208,6 +208,9 @@ func (f *File) check(resp *http.Response, off int64) (skip int64, err error) {
 	case s == http.StatusRequestedRangeNotSatisfiable:
 		return 0, changed("it is shorter")
 	case transient(s):
+		if s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable {
+			f.tooMany()
+		}
 		return 0, Status(f.path, resp, "try again later")
 	case s != http.StatusOK && s != http.StatusPartialContent:
 		return 0, marked{Status(f.path, resp, "check the address"), errPermanent}

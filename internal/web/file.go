@@ -46,6 +46,7 @@ type File struct {
 	mu       sync.Mutex
 	flights  []*flight
 	pace     readahead.Pace
+	busy     busy
 	parsed   int64         // bytes that a parser has read
 	arrived  chan struct{} // closed when something came or failed
 	changed  error         // for all later reads that are not local
@@ -237,26 +238,6 @@ func (f *File) Fetch(ctx context.Context, off, n int64) error {
 		return err
 	}
 	return f.fetchAll(ctx, f.base+off, n, nil)
-}
-
-// fetchAll is Fetch for a range of the server's file.
-func (f *File) fetchAll(ctx context.Context, off, n int64, came func(n int64)) error {
-	exactly := func(need cache.Range) cache.Range { return need }
-	for at := off; at < off+n; at += part {
-		f.mu.Lock()
-		if f.changed == nil {
-			f.ask(cache.Range{Off: at, N: min(f.pace.Parts*part, off+n-at)}, true)
-		}
-		f.mu.Unlock()
-		need := cache.Range{Off: at, N: min(part, off+n-at)}
-		if err := f.await(ctx, need, exactly); err != nil {
-			return err
-		}
-		if came != nil {
-			came(need.N)
-		}
-	}
-	return nil
 }
 
 // Section returns [off, off+n) as data.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/cache"
@@ -105,7 +106,7 @@ func TestFetchParts(t *testing.T) {
 	s := newServer(t, 100*mib)
 	all := make(chan struct{}) // closed when as many ask as are allowed
 	s.setFault(func(i int, _ http.ResponseWriter, _ *http.Request) bool {
-		if i == firstOfFile-1 {
+		if i == maxOfHost-1 {
 			close(all)
 		}
 		testlimit.Receive(t, "request at the same time", all)
@@ -116,8 +117,65 @@ func TestFetchParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	readRight(t, f.Section(mib, 90*mib), mib, 0, 90*mib)
-	if n, most, sent := len(s.requests()), s.most.Load(), s.sent.Load(); n > 12 || most < firstOfFile || most > maxOfFile+1 || sent > 90*mib {
+	if n, most, sent := len(s.requests()), s.most.Load(), s.sent.Load(); n > 48 || most < maxOfHost || most > maxOfHost+1 || sent > 90*mib {
 		t.Errorf("%d requests, %d at a time, %d bytes", n, most, sent)
+	}
+}
+
+// A server that has too many requests gets half as many, and all of the file comes.
+func TestTooMany(t *testing.T) {
+	s := newServer(t, 40*mib)
+	s.setFault(func(i int, w http.ResponseWriter, _ *http.Request) bool {
+		if i < maxOfHost {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		return i < maxOfHost
+	})
+	f, _ := testFile(t, s, Options{})
+	if err := f.Fetch(context.Background(), 0, s.size); err != nil {
+		t.Fatal(err)
+	}
+	readRight(t, f, 0, 0, s.size)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := f.connections(); n > maxOfHost/2 || n < maxOfHost/4 {
+		t.Errorf("%d connections, want half or a quarter of %d", n, maxOfHost)
+	}
+}
+
+// A client has as many requests under way as it may.
+func TestConnections(t *testing.T) {
+	s := newServer(t, 40*mib)
+	f, _ := testFile(t, s, Options{Connections: 3})
+	if err := f.Fetch(context.Background(), 0, s.size); err != nil {
+		t.Fatal(err)
+	}
+	readRight(t, f, 0, 0, s.size)
+	if most := s.most.Load(); most > 3 {
+		t.Errorf("%d requests at the same time", most)
+	}
+}
+
+// Parts of a file are as long as their connections need to end together, and no part of a slow server is too late.
+func TestPartOf(t *testing.T) {
+	f := &File{c: &Client{opts: Options{Connections: 16}}}
+	for _, c := range []struct {
+		off, end, n int64
+		took        time.Duration
+		want        int64
+	}{
+		{0, 100, 0, 0, 100},
+		{0, 16 * mib, 0, 0, mib},
+		{0, 32 * mib, 0, 0, 2 * mib},
+		{0, 1 << 40, 0, 0, 4 * mib},
+		{64 * mib, 1 << 40, 64 * mib, 60 * time.Second, 4 * mib},
+		{64 * mib, 1 << 40, 64 * mib, time.Second, part},
+		{1 << 39, 1<<39 + 64*mib, 1 << 39, time.Second, 4 * mib},
+		{100, 32 * mib, 0, 0, 2*mib + cache.CellSize - 100},
+	} {
+		if got := f.partOf(c.off, c.end, c.n, c.took); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
 	}
 }
 

@@ -8,13 +8,14 @@ import (
 
 // gates bound concurrent operations, of the process and of each host.
 type gates struct {
+	ofHost  int
 	mu      sync.Mutex
 	hosts   map[string]*gate
 	process *gate
 }
 
-func (g *gates) init() {
-	g.hosts, g.process = map[string]*gate{}, &gate{room: maxOfProcess}
+func (g *gates) init(ofHost int) {
+	g.ofHost, g.hosts, g.process = ofHost, map[string]*gate{}, &gate{room: maxOfProcess}
 }
 
 // enter waits for room, first at the host: a request that waits for a slow host takes no
@@ -23,7 +24,7 @@ func (g *gates) enter(ctx context.Context, host string, hurry bool) (leave func(
 	g.mu.Lock()
 	h := g.hosts[host]
 	if h == nil {
-		h = &gate{room: maxOfHost}
+		h = &gate{room: g.ofHost}
 		g.hosts[host] = h
 	}
 	g.mu.Unlock()
