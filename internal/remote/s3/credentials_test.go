@@ -250,8 +250,8 @@ func TestCredentialsExpire(t *testing.T) {
 	}
 	// If many ranges are refused concurrently, only one looks up credentials: the giver's next
 	// session would be another.
-	const parts = 5
-	s.put("large.bin", make([]byte, parts*8<<20))
+	const parts = 16 // as many as a host gets at a time
+	s.put("large.bin", make([]byte, parts<<20))
 	d, _ := opened(t, "s3://models/large.bin", options(t))
 	before := asked.Load()
 	var refused atomic.Int64
