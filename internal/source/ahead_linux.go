@@ -40,11 +40,11 @@ func readAheadOf(fd int) int64 {
 }
 
 // leastRate is the least number of bytes per second that the kernel's read-ahead must reach.
-const leastRate = 256 << 20
+const leastRate = 512 << 20
 
 // Slow reports whether a program that the kernel gives this file's pages would wait most of
 // the time: the file is not in memory, and its disk takes so long to answer that the kernel's
-// read-ahead, one request at a time, stays below 256 MiB per second. Network disks are like
+// read-ahead, one request at a time, stays below 512 MiB per second. Network disks are like
 // that. It tries two places, because a single read may be slow by chance.
 func (m *Mapped) Slow() bool {
 	longest := time.Duration(m.step()) * time.Second / leastRate
