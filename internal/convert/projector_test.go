@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
@@ -83,7 +84,7 @@ func opened(t *testing.T, name string) *tensorfs.Model {
 // its own. file lists the tensors that llama.cpp's converter makes from it.
 func eachProjector(t *testing.T, fn func(t *testing.T, file string, x projection)) {
 	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
-	if err != nil || len(files) != 12 {
+	if err != nil || len(files) != 15 {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
@@ -344,4 +345,32 @@ func TestProjectorNorm(t *testing.T) {
 	if _, err := projected(t, copied(t, "lfm2-vl", nil, norm), Options{}); err == nil || !strings.Contains(err.Error(), "layer_norm.bias") {
 		t.Error(err)
 	}
+}
+
+// TestProjectorNames holds that the tensors of towers have canonical names in a directory and in its file, without two that
+// are alike.
+func TestProjectorNames(t *testing.T) {
+	eachProjector(t, func(t *testing.T, _ string, x projection) {
+		sides := map[names.Layout][]names.Source{}
+		for i := range x.m.Tensors {
+			if s := &x.m.Tensors[i]; slices.Contains([]string{Vision, Audio, projectorTower}, towerOf(s)) {
+				sides[names.HF] = append(sides[names.HF], names.Source{Name: s.Source, Shape: s.Shape})
+			}
+		}
+		for _, s := range x.list {
+			sides[names.GGUF] = append(sides[names.GGUF], names.Source{Name: s.Name, Shape: s.Shape})
+		}
+		for side, list := range sides {
+			seen := map[string]bool{}
+			for i, r := range names.Map(side, map[names.Layout]string{names.GGUF: "clip"}[side], list) {
+				if !r.Mapped {
+					t.Errorf("%s has no canonical name: %s", list[i].Name, r.Reason)
+				}
+				if seen[r.Name] {
+					t.Errorf("%s has the name of another tensor: %s", list[i].Name, r.Name)
+				}
+				seen[r.Name] = true
+			}
+		}
+	})
 }

@@ -210,12 +210,14 @@ def header(directory: Path):
 
 
 def convert(directory: Path, to: Path, pre: str, more: Sequence[str], raw: bool) -> None:
-    case = directory.name
+    case, tensors = directory.name, ".tensors"
+    if "--mmproj" in more:
+        case, tensors = case + ".mmproj", ""
     keys, rows = converted(directory, pre, more=more, raw=raw)
     lines = ",\n".join(f"{dump(k)}: {dump(v)}" for k, v in keys.items())
     (to / f"{case}.meta.json").write_text("{\n" + lines + "\n}\n")
     text = spell("name", "type", "ne", "bytes", "sha256") + "".join(spell(name, *row) for name, row in rows.items())
-    (to / f"{case}.tensors.tsv").write_text(text)
+    (to / f"{case}{tensors}.tsv").write_text(text)
 
 
 # Numbers of a toy, by the ends of the names of fields. Others stay as the class has them.
@@ -435,6 +437,7 @@ def main() -> int:
     parser.add_argument("case", nargs="*")
     parser.add_argument("--pre", default="")
     parser.add_argument("--no-mtp", action="store_true", help="of convert: the directory has no layers that predict further tokens, whatever config.json says")
+    parser.add_argument("--mmproj", action="store_true", help="of convert: the file of the towers, expected/CASE.mmproj.meta.json and CASE.mmproj.tsv")
     parser.add_argument("--raw", action="store_true", help="of convert: the fields of config.json, and not those of transformers' class")
     parser.add_argument("--as", dest="kind", default="")
     parser.add_argument("--f32", nargs="*", default=[])
@@ -454,7 +457,7 @@ def main() -> int:
         if o.command == "new":
             new(case)
         elif o.command == "convert":
-            convert(root / case, to, o.pre, ["--no-mtp"] * o.no_mtp, o.raw)
+            convert(root / case, to, o.pre, ["--no-mtp"] * o.no_mtp + ["--mmproj"] * o.mmproj, o.raw)
         elif o.command == "hf":
             hf(case, o.kind, o.f32, o.cut, o.drop, o.loaded)
         else:
