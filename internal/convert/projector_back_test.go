@@ -39,7 +39,14 @@ func TestProjectorsBack(t *testing.T) {
 		var made layout.List
 		w := tower.Walk(own, layout.HF, x.about.Fact)
 		w.Sink = &made
-		if err := w.Run(); err != nil {
+		err = w.Run()
+		if x.about.Settings.Name == "hunyuanvl" {
+			if err == nil || !strings.Contains(err.Error(), "a row before those of the positions, which no GGUF file has") {
+				t.Error(err)
+			}
+			return
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		got, want := map[string]string{}, map[string]string{}

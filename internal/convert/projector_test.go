@@ -84,7 +84,7 @@ func opened(t *testing.T, name string) *tensorfs.Model {
 // its own. file lists the tensors that llama.cpp's converter makes from it.
 func eachProjector(t *testing.T, fn func(t *testing.T, file string, x projection)) {
 	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
-	if err != nil || len(files) != 15 {
+	if err != nil || len(files) != 18 {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
@@ -127,7 +127,7 @@ func sameKeys(t *testing.T, meta []tensorfs.Meta, file string) {
 	if err := json.Unmarshal(b, &want); err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]string{"uint32": "UINT32", "float32": "FLOAT32", "string": "STRING", "bool": "BOOL", "[]float32": "array:FLOAT32", "[]bool": "array:BOOL"}
+	types := map[string]string{"uint32": "UINT32", "float32": "FLOAT32", "string": "STRING", "bool": "BOOL", "[]float32": "array:FLOAT32", "[]bool": "array:BOOL", "[]int32": "array:INT32"}
 	for _, k := range meta {
 		w, ok := want[k.Key]
 		delete(want, k.Key)

@@ -129,6 +129,8 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
 
     program, base, names = converter()
     base.gguf.TensorNameMap.block_mappings_cfg = dict(names)
+    # Its names of a projector's layers go as far as the layers of the tower, and a toy has fewer.
+    base.gguf.get_tensor_name_map = lambda arch, n: base.gguf.TensorNameMap(arch, max(n, 8) if arch == base.gguf.MODEL_ARCH.MMPROJ else n)
     from conversion.deepseek import DeepseekV32Model
 
     def meant(self, tokenizer) -> str:

@@ -21,8 +21,12 @@ import (
 // returning are models whose hf/ of both files has the source's tensors by the source's names, with patterns of what differs:
 // fields of config.json, and tensors that hf/ does not have.
 var returning = map[string]string{
-	"glm-ocr":   "model.language_model.layers.3.* tie_word_embeddings vision_config.in_channels", // the layer predicts a further token
+	"exaone4.5": "mtp.* vision_config.tokens_per_second",
+	// The layer predicts a further token.
+	"glm-ocr":   "model.language_model.layers.3.* tie_word_embeddings vision_config.in_channels",
 	"glm4v-moe": "vision_config.model_type",
+	// Defaults of the class, which does not read image_size.
+	"minicpmv4.6": "image_size merge_kernel_size vision_config.window_kernel_size",
 }
 
 // TestTowersReturn makes hf/ of both files of a model: it has the tensors of the directory that they were made from, and

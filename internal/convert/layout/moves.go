@@ -74,9 +74,10 @@ var moves = map[string]Move{
 	"mixed_z":       {Find: mixedZ, All: withAnother},
 
 	// Of vision towers.
-	"frame":  {Find: frame, All: frames},
-	"pixels": {To: byColours, From: byPixels},
-	"flat":   {To: listed, From: squared},
+	"frame":     {Find: frame, All: frames},
+	"pixels":    {To: byColours, From: byPixels},
+	"flat":      {To: listed, From: squared},
+	"but_first": {To: butFirst, From: noFirst},
 
 	// Of audio towers.
 	"column":    {To: biasOfColumns, From: biasOfNumbers, AnyShape: true},

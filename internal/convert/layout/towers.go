@@ -136,6 +136,20 @@ func squared(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Reshape(t, side, side, s[1])
 }
 
+// butFirst cuts the first row of a table.
+func butFirst(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if len(s) != 2 || s[0] < 2 {
+		return nil, fmt.Errorf("shape %v of %s does not fit a row before others", s, tensorfs.Quote(t.Source))
+	}
+	return arrange.Slice(t, 0, 1, s[0]-1)
+}
+
+// noFirst is the way back, which there is not.
+func noFirst(_ *Walk, p *part, _ *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return nil, fmt.Errorf("%s has a row before those of the positions, which no GGUF file has", tensorfs.Quote(p.canonical()))
+}
+
 // JoinRows returns one tensor of the rows of several. Rows of different types are F32, which
 // holds the numbers of each.
 func JoinRows(list []tensorfs.Tensor) (*tensorfs.Tensor, error) {

@@ -185,6 +185,14 @@ var towerMeanings = map[string]meaning{
 		}
 		return layers
 	}},
+	// A list of one number.
+	"list": {toGGUF: func(c call) any {
+		n, ok := c.arg(0).(int64)
+		if !ok {
+			return nil
+		}
+		return []any{n}
+	}},
 	// The side of a square of so many.
 	"side": {fromGGUF: func(c call) any {
 		n := c.number(0)
