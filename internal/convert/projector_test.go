@@ -84,7 +84,7 @@ func opened(t *testing.T, name string) *tensorfs.Model {
 // its own. file lists the tensors that llama.cpp's converter makes from it.
 func eachProjector(t *testing.T, fn func(t *testing.T, file string, x projection)) {
 	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
-	if err != nil || len(files) != 18 {
+	if err != nil || len(files) != 19 {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
@@ -373,4 +373,23 @@ func TestProjectorNames(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestProjectorOfQwen2VLModel holds that a directory of the class without a head has the same tower. The converter makes
+// the same file of it.
+func TestProjectorOfQwen2VLModel(t *testing.T) {
+	want, err := projected(t, opened(t, "qwen2-vl"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := projected(t, copied(t, "qwen2-vl", map[string]any{"config.json:architectures": []string{"Qwen2VLModel"}}, nil), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := lines(t, got.list)
+	b, _ := lines(t, want.list)
+	testwhole.Same(t, a, b)
+	if a, b := fmt.Sprint(got.keys()[4:]), fmt.Sprint(want.keys()[4:]); a != b {
+		t.Errorf("the keys are %s, not %s", a, b)
+	}
 }

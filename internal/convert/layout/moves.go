@@ -77,6 +77,8 @@ var moves = map[string]Move{
 	"frame":     {Find: frame, All: frames},
 	"pixels":    {To: byColours, From: byPixels},
 	"flat":      {To: listed, From: squared},
+	"by_colour": {To: colourByColour, From: pixelByPixel},
+	"by_axis":   {To: swapAxes, From: swapAxes},
 	"but_first": {To: butFirst, From: noFirst},
 
 	// Of audio towers.

@@ -27,7 +27,7 @@ const maxTowerLayers = 512
 // keys.txt.
 func TowerOf(p *architectures.Projector, facts architectures.Facts) (*Tower, error) {
 	x := &Tower{Projector: p}
-	if x.Layers, _ = facts("n_layers").(int64); x.Layers < 1 || x.Layers > maxTowerLayers {
+	if x.Layers, _ = facts("n_layers").(int64); x.Layers < 1 && len(p.Layer) > 0 || x.Layers < 0 || x.Layers > maxTowerLayers {
 		return nil, fmt.Errorf("the %s tower has %d layers, and 1 to %d are read", p.Part, x.Layers, maxTowerLayers)
 	}
 	list, _ := facts("deepstack_layers").([]any)

@@ -136,6 +136,61 @@ func squared(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Reshape(t, side, side, s[1])
 }
 
+// colourByColour moves the numbers of patches, P*P*C in the last dimension, to C*P*P.
+func colourByColour(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if p.param == ".bias" && len(p.Shape) > 1 { // a number for each row
+		return t, nil
+	}
+	if len(s) == 0 || s[len(s)-1]%colours != 0 {
+		return nil, fmt.Errorf("shape %v of %s does not fit patches of %d colours", s, tensorfs.Quote(t.Source), colours)
+	}
+	return swapped(t, []int64{rowsBefore(s), s[len(s)-1] / colours, colours}, s)
+}
+
+// pixelByPixel moves them back.
+func pixelByPixel(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if p.param == ".bias" && len(p.Shape) > 1 { // a number for each row
+		return t, nil
+	}
+	if len(s) == 0 || s[len(s)-1]%colours != 0 {
+		return nil, fmt.Errorf("shape %v of %s does not fit patches of %d colours", s, tensorfs.Quote(t.Source), colours)
+	}
+	return swapped(t, []int64{rowsBefore(s), colours, s[len(s)-1] / colours}, s)
+}
+
+// colours of a pixel.
+const colours = 3
+
+// rowsBefore is the product of all dimensions but the last.
+func rowsBefore(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape[:len(shape)-1] {
+		n *= d
+	}
+	return n
+}
+
+// swapAxes exchanges the first two of three dimensions.
+func swapAxes(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if len(s) != 3 {
+		return nil, fmt.Errorf("shape %v of %s does not fit positions of two axes", s, tensorfs.Quote(t.Source))
+	}
+	t, err := plain(t)
+	if err == nil {
+		t, err = arrange.Reshape(t, s[0]*s[1], s[2])
+	}
+	if err == nil {
+		t, err = arrange.Swap(t, 0, s[0], s[1])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Reshape(t, s[1], s[0], s[2])
+}
+
 // butFirst cuts the first row of a table.
 func butFirst(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	s := t.Numbers()

@@ -386,6 +386,11 @@ func readProjector(part architectures.Part, text, tower *tensorfs.Model, inClass
 	if x.class == "" && inClass {
 		return nil, fmt.Errorf("no directory of Hugging Face with the projector %s and a language model of %s can be made", name, Shown(language))
 	}
+	if len(x.Layer) == 0 { // the keys are 0, and say nothing
+		for _, fact := range []string{"n_layers", "n_heads", "ffn_dim"} {
+			s.known[fact] = int64(0)
+		}
+	}
 	s.known["blocks"], s.known["language"] = s.count("n_layers"), language
 	s.known["hears"] = slices.Contains(x.parts, architectures.Audio)
 	if a, ok := ByKey(text.Metadata)[language+"."+architectures.FactOf("rope_sections").Keys[0]].(tensorfs.Array); ok && a.Len() <= 4 {
