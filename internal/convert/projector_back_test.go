@@ -54,7 +54,9 @@ func TestProjectorsBack(t *testing.T) {
 			}
 		}
 		for i := range x.m.Tensors {
-			if source := &x.m.Tensors[i]; towerOf(source) != "" {
+			source := &x.m.Tensors[i]
+			isLast := x.about.Settings.Name == "phi4" && (strings.Contains(source.Source, ".layers.2.") || strings.Contains(source.Source, ".post_layernorm."))
+			if towerOf(source) != "" && !isLast { // of whose result the class makes nothing
 				want[source.Source] = numbersOf(t, source)
 			}
 		}

@@ -80,22 +80,24 @@ func opened(t *testing.T, name string) *tensorfs.Model {
 	return m
 }
 
-// eachProjector runs fn for the vision tower of each golden model that has one, in a test of
-// its own. file lists the tensors that llama.cpp's converter makes from it.
+// eachProjector runs fn for the towers of each golden model that has some, in a test of
+// its own. file lists the tensors that llama.cpp's converter makes from them.
 func eachProjector(t *testing.T, fn func(t *testing.T, file string, x projection)) {
-	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
-	if err != nil || len(files) != 19 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".mmproj.tsv")
-		t.Run(name, func(t *testing.T) {
-			x, err := projected(t, opened(t, name), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			fn(t, file, x)
-		})
+	for dir, want := range map[string]int{"architectures": 19, "vision": 1} {
+		files, err := filepath.Glob(filepath.Join(testdata, dir, "expected", "*.mmproj.tsv"))
+		if err != nil || len(files) != want {
+			t.Fatal(files, err)
+		}
+		for _, file := range files {
+			name := strings.TrimSuffix(filepath.Base(file), ".mmproj.tsv")
+			t.Run(name, func(t *testing.T) {
+				x, err := projected(t, testwhole.Open(t, filepath.Join(testdata, dir, name)), Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				fn(t, file, x)
+			})
+		}
 	}
 }
 
@@ -104,7 +106,7 @@ func eachProjector(t *testing.T, fn func(t *testing.T, file string, x projection
 func TestProjectors(t *testing.T) {
 	eachProjector(t, func(t *testing.T, file string, x projection) {
 		want := map[string]string{}
-		for _, r := range testwhole.Table(t, filepath.Join(testdata, "whole-gguf", "..", "architectures", "expected", filepath.Base(file))) {
+		for _, r := range testwhole.Table(t, file) {
 			want[r[0]] = strings.Join(r[1:5], " ")
 		}
 		got, _ := lines(t, x.list)

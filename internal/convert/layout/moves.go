@@ -78,7 +78,7 @@ var moves = map[string]Move{
 	"pixels":    {To: byColours, From: byPixels},
 	"flat":      {To: listed, From: squared},
 	"by_colour": {To: colourByColour, From: pixelByPixel},
-	"by_axis":   {To: swapAxes, From: swapAxes},
+	"by_axis":   {To: otherAxisFirst, From: otherAxisFirst},
 	"but_first": {To: butFirst, From: noFirst},
 
 	// Of audio towers.

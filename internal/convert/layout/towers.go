@@ -172,8 +172,8 @@ func rowsBefore(shape []int64) int64 {
 	return n
 }
 
-// swapAxes exchanges the first two of three dimensions.
-func swapAxes(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+// otherAxisFirst exchanges the first two of three dimensions.
+func otherAxisFirst(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	s := t.Numbers()
 	if len(s) != 3 {
 		return nil, fmt.Errorf("shape %v of %s does not fit positions of two axes", s, tensorfs.Quote(t.Source))

@@ -193,8 +193,13 @@ var towerMeanings = map[string]meaning{
 		}
 		return []any{n}
 	}},
-	// The side of a square of so many.
-	"side": {fromGGUF: func(c call) any {
+	// The side of a square of so many, or towards GGUF of at most so many.
+	"side": {toGGUF: func(c call) any {
+		if n := c.number(0); n > 0 {
+			return int64(math.Sqrt(float64(n)))
+		}
+		return nil
+	}, fromGGUF: func(c call) any {
 		n := c.number(0)
 		side := int64(math.Sqrt(float64(n)))
 		if n < 1 || side*side != n {
