@@ -21,8 +21,9 @@ import (
 // returning are models whose hf/ of both files has the source's tensors by the source's names, with patterns of what differs:
 // fields of config.json, and tensors that hf/ does not have.
 var returning = map[string]string{
-	"exaone4.5":      "mtp.* vision_config.tokens_per_second",
-	"gemma4-unified": "",
+	"../vision/lighton-ocr": "vision_feature_layer multimodal_projector_bias projector_hidden_act", // which the class does not read
+	"exaone4.5":             "mtp.* vision_config.tokens_per_second",
+	"gemma4-unified":        "",
 	// The layer predicts a further token.
 	"glm-ocr":   "model.language_model.layers.3.* tie_word_embeddings vision_config.in_channels",
 	"glm4v-moe": "vision_config.model_type",
