@@ -83,7 +83,7 @@ func opened(t *testing.T, name string) *tensorfs.Model {
 // eachProjector runs fn for the towers of each golden model that has some, in a test of
 // its own. file lists the tensors that llama.cpp's converter makes from them.
 func eachProjector(t *testing.T, fn func(t *testing.T, file string, x projection)) {
-	for dir, want := range map[string]int{"architectures": 19, "vision": 2} {
+	for dir, want := range map[string]int{"architectures": 19, "vision": 4} {
 		files, err := filepath.Glob(filepath.Join(testdata, dir, "expected", "*.mmproj.tsv"))
 		if err != nil || len(files) != want {
 			t.Fatal(files, err)

@@ -191,6 +191,48 @@ func otherAxisFirst(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, err
 	return arrange.Reshape(t, s[1], s[0], s[2])
 }
 
+// pairsByAxis moves the rows of each head of q and k, which are before those of v, from pairs of both axes in turn to all
+// pairs of one and then of the other.
+func pairsByAxis(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return turnsOfAxes(w, t, func(pairs int64) (outer, inner int64) { return pairs, 2 })
+}
+
+// axesByPair moves them back.
+func axesByPair(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return turnsOfAxes(w, t, func(pairs int64) (outer, inner int64) { return 2, pairs })
+}
+
+func turnsOfAxes(w *Walk, t *tensorfs.Tensor, runs func(pairs int64) (outer, inner int64)) (*tensorfs.Tensor, error) {
+	shape, head := t.Numbers(), w.Sizes.Len("head")
+	if len(shape) == 0 || head < 4 || head%4 != 0 || shape[0]%(3*head) != 0 {
+		return nil, fmt.Errorf("shape %v of %s does not divide into heads of %d rows with pairs of two axes", shape, tensorfs.Quote(t.Source), head)
+	}
+	heads := shape[0] / head
+	t, err := plain(t)
+	if err == nil {
+		t, err = arrange.Reshape(t, append([]int64{heads, head}, shape[1:]...)...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	turned, err := arrange.Slice(t, 0, 0, heads/3*2)
+	if err == nil {
+		outer, inner := runs(head / 4)
+		turned, err = arrange.Swap(turned, 1, outer, inner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	still, err := arrange.Slice(t, 0, heads/3*2, heads/3)
+	if err == nil {
+		t, err = arrange.Join(0, turned, still)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Reshape(t, shape...)
+}
+
 // butFirst cuts the first row of a table.
 func butFirst(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	s := t.Numbers()

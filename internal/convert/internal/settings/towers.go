@@ -141,7 +141,7 @@ func towerFields(m *tensorfs.Model, cfg Fields, p *architectures.Projector) (Fie
 
 // processed are the places of a field of the preprocessor, in order of priority.
 func processed(field string) []string {
-	return []string{"processor.image_processor." + field, "processor." + field, "preprocessor." + field}
+	return []string{"processor.image_processor." + field, "processor." + field, "preprocessor.media_proc_cfg." + field, "preprocessor." + field}
 }
 
 // towerMeanings are about vision towers.
