@@ -41,7 +41,7 @@ func TestProjectorsBack(t *testing.T) {
 			w.Sink = &made
 			err = w.Run()
 			if p.about.Settings.Name == "hunyuanvl" {
-				if err == nil || !strings.Contains(err.Error(), "a row before those of the positions, which no GGUF file has") {
+				if err == nil || !strings.Contains(err.Error(), "a row before the positions, which no GGUF file has") {
 					t.Error(err)
 				}
 				return

@@ -191,8 +191,8 @@ func otherAxisFirst(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, err
 	return arrange.Reshape(t, s[1], s[0], s[2])
 }
 
-// pairsByAxis moves the rows of each head of q and k, which are before those of v, from pairs of both axes in turn to all
-// pairs of one and then of the other.
+// pairsByAxis moves the rows of each head of q and k, which precede the rows of v: from pairs of both axes in turn to all
+// pairs of the first axis and then of the second.
 func pairsByAxis(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return turnsOfAxes(w, t, func(pairs int64) (outer, inner int64) { return pairs, 2 })
 }
@@ -242,9 +242,9 @@ func butFirst(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Slice(t, 0, 1, s[0]-1)
 }
 
-// noFirst is the way back, which there is not.
+// noFirst refuses the way back.
 func noFirst(_ *Walk, p *part, _ *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	return nil, fmt.Errorf("%s has a row before those of the positions, which no GGUF file has", tensorfs.Quote(p.canonical()))
+	return nil, fmt.Errorf("%s has a row before the positions, which no GGUF file has", tensorfs.Quote(p.canonical()))
 }
 
 // JoinRows returns one tensor of the rows of several. Rows of different types are F32, which

@@ -193,6 +193,8 @@ var towerMeanings = map[string]meaning{
 		}
 		return []any{n}
 	}},
+	// A list of a number twice.
+	"twice": {fromGGUF: func(c call) any { return []any{c.number(0), c.number(0)} }},
 	// The side of a square of so many, or towards GGUF of at most so many.
 	"side": {toGGUF: func(c call) any {
 		if n := c.number(0); n > 0 {
