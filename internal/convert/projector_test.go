@@ -268,6 +268,19 @@ func TestProjectorRefusals(t *testing.T) {
 		{"qwen2.5-vl", config("config.json:vision_config.fullatt_block_indexes", []int{0}), nil, "", "fullatt_block_indexes"},
 		{"llama4", config("config.json:vision_config.pixel_shuffle_ratio", 0.3), nil, "", "pixel_shuffle_ratio has to be one divided by a whole number"},
 		{"lfm2-vl", config("config.json:vision_config.patch_size", 15), nil, "", "patches of 15 by 15"},
+		{"minicpmv4.6", config("config.json:vision_config.window_kernel_size", []int{4, 1}), nil, "", "window_kernel_size is not 2 by 2"},
+		{"minicpmv4.6", config("preprocessor_config.json:downsample_mode", "4x"), nil, "", `downsample_mode is "4x"`},
+		{"exaone4.5", config("preprocessor_config.json:min_pixels", nil), nil, "", "min_pixels"},
+		{"exaone4.5", config("config.json:vision_config.num_key_value_heads", 2), nil, "", "for qkv"},
+		{"hunyuan-vl", config("config.json:vision_config.interpolate_mode", "bicubic"), nil, "", `interpolate_mode is "bicubic"`},
+		{"gemma4-unified", config("config.json:vision_config.pooling_kernel_size", 2), nil, "", "pooling_kernel_size is 2"},
+		{"gemma4-unified", config("config.json:vision_config.mm_embed_dim", 64), nil, "", "for width"},
+		{"../vision/phi4-v", config("config.json:vision_config.num_hidden_layers", 1), nil, "", "block_count would be 0"},
+		{"../vision/phi4-v", config("config.json:vision_config.num_hidden_layers", 2), nil, "", "encoder.layers.2."},
+		{"../vision/phi4-v", config("preprocessor_config.json:max_num_patches", 1<<62), nil, "", "max_pixels"},
+		{"../vision/kimi-k25", config("config.json:vision_config.num_attention_heads", 3), nil, "", "does not divide into heads"},
+		{"../vision/kimi-k25", config("config.json:vision_config.merge_type", "sd1"), nil, "", `merge_type is "sd1"`},
+		{"../vision/lighton-ocr", nil, map[string]string{"model.vision_projection.norm.weight": ""}, "", "mm.input_norm.weight"},
 	} {
 		m := opened(t, c.model)
 		if c.config != nil || c.tensors != nil || c.drop != "" {

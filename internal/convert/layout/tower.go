@@ -46,7 +46,7 @@ func (x *Tower) Knows(source string) bool {
 	return ok || x.skips(source)
 }
 
-// skips is Skips, and reports a tensor of a layer after the last one if the description drops them.
+// skips is Skips, and reports a tensor of the layer after the last one if the description drops it.
 func (x *Tower) skips(source string) bool {
 	if x.Skips(source) || !x.DropsBeyond() {
 		return x.Skips(source)
@@ -54,7 +54,7 @@ func (x *Tower) skips(source string) bool {
 	rest, ok := strings.CutPrefix(x.Published(source), x.Published(x.InHF(x.Prefix, "", 0)))
 	number, _, _ := strings.Cut(rest, ".")
 	layer, err := strconv.ParseInt(number, 10, 64)
-	return ok && err == nil && layer >= x.Layers
+	return ok && err == nil && layer == x.Layers
 }
 
 // Model returns tensors as a model of their own, by the names of modules in
