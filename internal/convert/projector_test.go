@@ -175,7 +175,7 @@ func TestProjectorSpellings(t *testing.T) {
 		"qwen2.5-vl": {"visual.": "model.visual."},
 		"mistral3":   {"vision_tower.": "model.vision_tower.", "multi_modal_projector.": "model.multi_modal_projector."},
 	}
-	for _, name := range []string{"gemma3-vl", "gemma4", "glm4v", "lfm2-vl", "llama4", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "qwen3.5", "smolvlm"} {
+	for _, name := range []string{"exaone4.5", "gemma3-vl", "gemma4", "gemma4-unified", "glm-ocr", "glm4v", "glm4v-moe", "hunyuan-vl", "lfm2-vl", "llama4", "minicpmv4.6", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "qwen3.5", "qwen3.5-moe", "smolvlm"} {
 		want, err := projected(t, opened(t, name), Options{})
 		if err != nil {
 			t.Fatal(err)
