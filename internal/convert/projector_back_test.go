@@ -24,31 +24,44 @@ import (
 // same names, shapes and numbers.
 func TestProjectorsBack(t *testing.T) {
 	eachProjector(t, func(t *testing.T, _ string, x projection) {
-		var tensors []tensorfs.Tensor
-		for _, s := range x.list {
-			tensors = append(tensors, tensorfs.Tensor{Source: s.Name, DType: s.DType, Shape: s.Shape, Data: s.Data})
-		}
-		tower, err := layout.TowerOf(x.about.Projector, x.about.Fact)
-		if err != nil {
-			t.Fatal(err)
-		}
-		own, err := tower.Model(tensors, layout.GGUF)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var made layout.List
-		w := tower.Walk(own, layout.HF, x.about.Fact)
-		w.Sink = &made
-		if err := w.Run(); err != nil {
-			t.Fatal(err)
-		}
 		got, want := map[string]string{}, map[string]string{}
-		for i := range made.Tensors {
-			got[made.Names[i].Name] = numbersOf(t, &made.Tensors[i])
+		for _, p := range x.towers {
+			var tensors []tensorfs.Tensor
+			for _, s := range x.list {
+				if len(x.towers) == 1 || settings.PartOf(s.Name) == p.about.Part {
+					tensors = append(tensors, tensorfs.Tensor{Source: s.Name, DType: s.DType, Shape: s.Shape, Data: s.Data})
+				}
+			}
+			own, err := p.tower.Model(tensors, layout.GGUF)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var made layout.List
+			w := p.tower.Walk(own, layout.HF, p.about.Fact)
+			w.Sink = &made
+			err = w.Run()
+			if p.about.Settings.Name == "hunyuanvl" {
+				if err == nil || !strings.Contains(err.Error(), "a row before the positions, which no GGUF file has") {
+					t.Error(err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range made.Tensors {
+				got[made.Names[i].Name] = numbersOf(t, &made.Tensors[i])
+			}
 		}
 		for i := range x.m.Tensors {
-			if source := &x.m.Tensors[i]; towerOf(source) != "" {
-				want[source.Source] = numbersOf(t, source)
+			source := &x.m.Tensors[i]
+			isLast := x.about.Settings.Name == "phi4" && (strings.Contains(source.Source, ".layers.2.") || strings.Contains(source.Source, ".post_layernorm."))
+			if towerOf(source) != "" && !isLast { // of whose result the class makes nothing
+				named := *source
+				if strings.HasSuffix(t.Name(), "/glm5v") { // its release spells them otherwise
+					named.Source = strings.NewReplacer("mm_projector.linear_1", "mm_projector.proj.0", "mm_projector.linear_2", "mm_projector.proj.2").Replace(source.Source)
+				}
+				want[named.Source] = numbersOf(t, &named)
 			}
 		}
 		testwhole.Same(t, got, want)

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/formats/gguf"
+	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/convert/internal/settings"
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
@@ -79,22 +80,24 @@ func opened(t *testing.T, name string) *tensorfs.Model {
 	return m
 }
 
-// eachProjector runs fn for the vision tower of each golden model that has one, in a test of
-// its own. file lists the tensors that llama.cpp's converter makes from it.
+// eachProjector runs fn for the towers of each golden model that has some, in a test of
+// its own. file lists the tensors that llama.cpp's converter makes from them.
 func eachProjector(t *testing.T, fn func(t *testing.T, file string, x projection)) {
-	files, err := filepath.Glob(filepath.Join(testdata, "architectures", "expected", "*.mmproj.tsv"))
-	if err != nil || len(files) != 12 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".mmproj.tsv")
-		t.Run(name, func(t *testing.T) {
-			x, err := projected(t, opened(t, name), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			fn(t, file, x)
-		})
+	for dir, want := range map[string]int{"architectures": 19, "vision": 4} {
+		files, err := filepath.Glob(filepath.Join(testdata, dir, "expected", "*.mmproj.tsv"))
+		if err != nil || len(files) != want {
+			t.Fatal(files, err)
+		}
+		for _, file := range files {
+			name := strings.TrimSuffix(filepath.Base(file), ".mmproj.tsv")
+			t.Run(name, func(t *testing.T) {
+				x, err := projected(t, testwhole.Open(t, filepath.Join(testdata, dir, name)), Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				fn(t, file, x)
+			})
+		}
 	}
 }
 
@@ -103,7 +106,7 @@ func eachProjector(t *testing.T, fn func(t *testing.T, file string, x projection
 func TestProjectors(t *testing.T) {
 	eachProjector(t, func(t *testing.T, file string, x projection) {
 		want := map[string]string{}
-		for _, r := range testwhole.Table(t, filepath.Join(testdata, "whole-gguf", "..", "architectures", "expected", filepath.Base(file))) {
+		for _, r := range testwhole.Table(t, file) {
 			want[r[0]] = strings.Join(r[1:5], " ")
 		}
 		got, _ := lines(t, x.list)
@@ -126,7 +129,7 @@ func sameKeys(t *testing.T, meta []tensorfs.Meta, file string) {
 	if err := json.Unmarshal(b, &want); err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]string{"uint32": "UINT32", "float32": "FLOAT32", "string": "STRING", "bool": "BOOL", "[]float32": "array:FLOAT32", "[]bool": "array:BOOL"}
+	types := map[string]string{"uint32": "UINT32", "float32": "FLOAT32", "string": "STRING", "bool": "BOOL", "[]float32": "array:FLOAT32", "[]bool": "array:BOOL", "[]int32": "array:INT32"}
 	for _, k := range meta {
 		w, ok := want[k.Key]
 		delete(want, k.Key)
@@ -172,7 +175,7 @@ func TestProjectorSpellings(t *testing.T) {
 		"qwen2.5-vl": {"visual.": "model.visual."},
 		"mistral3":   {"vision_tower.": "model.vision_tower.", "multi_modal_projector.": "model.multi_modal_projector."},
 	}
-	for _, name := range []string{"gemma3-vl", "gemma4", "glm4v", "lfm2-vl", "llama4", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "qwen3.5", "smolvlm"} {
+	for _, name := range []string{"exaone4.5", "gemma3-vl", "gemma4", "gemma4-unified", "glm-ocr", "glm4v", "glm4v-moe", "hunyuan-vl", "lfm2-vl", "llama4", "minicpmv4.6", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "qwen3.5", "qwen3.5-moe", "smolvlm"} {
 		want, err := projected(t, opened(t, name), Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -265,6 +268,19 @@ func TestProjectorRefusals(t *testing.T) {
 		{"qwen2.5-vl", config("config.json:vision_config.fullatt_block_indexes", []int{0}), nil, "", "fullatt_block_indexes"},
 		{"llama4", config("config.json:vision_config.pixel_shuffle_ratio", 0.3), nil, "", "pixel_shuffle_ratio has to be one divided by a whole number"},
 		{"lfm2-vl", config("config.json:vision_config.patch_size", 15), nil, "", "patches of 15 by 15"},
+		{"minicpmv4.6", config("config.json:vision_config.window_kernel_size", []int{4, 1}), nil, "", "window_kernel_size is not 2 by 2"},
+		{"minicpmv4.6", config("preprocessor_config.json:downsample_mode", "4x"), nil, "", `downsample_mode is "4x"`},
+		{"exaone4.5", config("preprocessor_config.json:min_pixels", nil), nil, "", "min_pixels"},
+		{"exaone4.5", config("config.json:vision_config.num_key_value_heads", 2), nil, "", "for qkv"},
+		{"hunyuan-vl", config("config.json:vision_config.interpolate_mode", "bicubic"), nil, "", `interpolate_mode is "bicubic"`},
+		{"gemma4-unified", config("config.json:vision_config.pooling_kernel_size", 2), nil, "", "pooling_kernel_size is 2"},
+		{"gemma4-unified", config("config.json:vision_config.mm_embed_dim", 64), nil, "", "for width"},
+		{"../vision/phi4-v", config("config.json:vision_config.num_hidden_layers", 1), nil, "", "block_count would be 0"},
+		{"../vision/phi4-v", config("config.json:vision_config.num_hidden_layers", 2), nil, "", "encoder.layers.2."},
+		{"../vision/phi4-v", config("preprocessor_config.json:max_num_patches", 1<<62), nil, "", "max_pixels"},
+		{"../vision/kimi-k25", config("config.json:vision_config.num_attention_heads", 3), nil, "", "does not divide into heads"},
+		{"../vision/kimi-k25", config("config.json:vision_config.merge_type", "sd1"), nil, "", `merge_type is "sd1"`},
+		{"../vision/lighton-ocr", nil, map[string]string{"model.vision_projection.norm.weight": ""}, "", "mm.input_norm.weight"},
 	} {
 		m := opened(t, c.model)
 		if c.config != nil || c.tensors != nil || c.drop != "" {
@@ -343,5 +359,52 @@ func TestProjectorNorm(t *testing.T) {
 	norm["+model.multi_modal_projector.layer_norm.bias"] = "64"
 	if _, err := projected(t, copied(t, "lfm2-vl", nil, norm), Options{}); err == nil || !strings.Contains(err.Error(), "layer_norm.bias") {
 		t.Error(err)
+	}
+}
+
+// TestProjectorNames holds that the tensors of towers have canonical names in a directory and in its file, without two that
+// are alike.
+func TestProjectorNames(t *testing.T) {
+	eachProjector(t, func(t *testing.T, _ string, x projection) {
+		sides := map[names.Layout][]names.Source{}
+		for i := range x.m.Tensors {
+			if s := &x.m.Tensors[i]; slices.Contains([]string{Vision, Audio, projectorTower}, towerOf(s)) {
+				sides[names.HF] = append(sides[names.HF], names.Source{Name: s.Source, Shape: s.Shape})
+			}
+		}
+		for _, s := range x.list {
+			sides[names.GGUF] = append(sides[names.GGUF], names.Source{Name: s.Name, Shape: s.Shape})
+		}
+		for side, list := range sides {
+			seen := map[string]bool{}
+			for i, r := range names.Map(side, map[names.Layout]string{names.GGUF: "clip"}[side], list) {
+				if !r.Mapped {
+					t.Errorf("%s has no canonical name: %s", list[i].Name, r.Reason)
+				}
+				if seen[r.Name] {
+					t.Errorf("%s has the name of another tensor: %s", list[i].Name, r.Name)
+				}
+				seen[r.Name] = true
+			}
+		}
+	})
+}
+
+// TestProjectorOfQwen2VLModel holds that a directory of the class without a head has the same tower. The converter makes
+// the same file of it.
+func TestProjectorOfQwen2VLModel(t *testing.T) {
+	want, err := projected(t, opened(t, "qwen2-vl"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := projected(t, copied(t, "qwen2-vl", map[string]any{"config.json:architectures": []string{"Qwen2VLModel"}}, nil), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := lines(t, got.list)
+	b, _ := lines(t, want.list)
+	testwhole.Same(t, a, b)
+	if a, b := fmt.Sprint(got.keys()[4:]), fmt.Sprint(want.keys()[4:]); a != b {
+		t.Errorf("the keys are %s, not %s", a, b)
 	}
 }

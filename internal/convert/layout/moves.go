@@ -74,9 +74,13 @@ var moves = map[string]Move{
 	"mixed_z":       {Find: mixedZ, All: withAnother},
 
 	// Of vision towers.
-	"frame":  {Find: frame, All: frames},
-	"pixels": {To: byColours, From: byPixels},
-	"flat":   {To: listed, From: squared},
+	"frame":         {Find: frame, All: frames},
+	"pixels":        {To: byColours, From: byPixels},
+	"flat":          {To: listed, From: squared},
+	"by_colour":     {To: colourByColour, From: pixelByPixel},
+	"by_axis":       {To: otherAxisFirst, From: otherAxisFirst},
+	"pairs_by_axis": {To: pairsByAxis, From: axesByPair},
+	"but_first":     {To: butFirst, From: noFirst},
 
 	// Of audio towers.
 	"column":    {To: biasOfColumns, From: biasOfNumbers, AnyShape: true},

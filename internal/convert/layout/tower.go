@@ -27,7 +27,7 @@ const maxTowerLayers = 512
 // keys.txt.
 func TowerOf(p *architectures.Projector, facts architectures.Facts) (*Tower, error) {
 	x := &Tower{Projector: p}
-	if x.Layers, _ = facts("n_layers").(int64); x.Layers < 1 || x.Layers > maxTowerLayers {
+	if x.Layers, _ = facts("n_layers").(int64); x.Layers < 1 && len(p.Layer) > 0 || x.Layers < 0 || x.Layers > maxTowerLayers {
 		return nil, fmt.Errorf("the %s tower has %d layers, and 1 to %d are read", p.Part, x.Layers, maxTowerLayers)
 	}
 	list, _ := facts("deepstack_layers").([]any)
@@ -43,7 +43,18 @@ func (x *Tower) Knows(source string) bool {
 		x.directory = x.names(HF)
 	}
 	_, ok := x.directory[x.Published(source)]
-	return ok || x.Skips(source)
+	return ok || x.skips(source)
+}
+
+// skips is Skips, and reports a tensor of the layer after the last one if the description drops it.
+func (x *Tower) skips(source string) bool {
+	if x.Skips(source) || !x.DropsBeyond() {
+		return x.Skips(source)
+	}
+	rest, ok := strings.CutPrefix(x.Published(source), x.Published(x.InHF(x.Prefix, "", 0)))
+	number, _, _ := strings.Cut(rest, ".")
+	layer, err := strconv.ParseInt(number, 10, 64)
+	return ok && err == nil && layer == x.Layers
 }
 
 // Model returns tensors as a model of their own, by the names of modules in
@@ -54,7 +65,7 @@ func (x *Tower) Model(list []tensorfs.Tensor, from Side) (*tensorfs.Model, error
 	for _, t := range list {
 		source := t.Source
 		if from == HF {
-			if x.Skips(source) {
+			if x.skips(source) {
 				continue
 			}
 			source = x.Published(source)

@@ -136,6 +136,117 @@ func squared(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Reshape(t, side, side, s[1])
 }
 
+// colourByColour moves the numbers of patches, P*P*C in the last dimension, to C*P*P.
+func colourByColour(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if p.param == ".bias" && len(p.Shape) > 1 { // a number for each row
+		return t, nil
+	}
+	if len(s) == 0 || s[len(s)-1]%colours != 0 {
+		return nil, fmt.Errorf("shape %v of %s does not fit patches of %d colours", s, tensorfs.Quote(t.Source), colours)
+	}
+	return swapped(t, []int64{rowsBefore(s), s[len(s)-1] / colours, colours}, s)
+}
+
+// pixelByPixel moves them back.
+func pixelByPixel(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if p.param == ".bias" && len(p.Shape) > 1 { // a number for each row
+		return t, nil
+	}
+	if len(s) == 0 || s[len(s)-1]%colours != 0 {
+		return nil, fmt.Errorf("shape %v of %s does not fit patches of %d colours", s, tensorfs.Quote(t.Source), colours)
+	}
+	return swapped(t, []int64{rowsBefore(s), colours, s[len(s)-1] / colours}, s)
+}
+
+// colours of a pixel.
+const colours = 3
+
+// rowsBefore is the product of all dimensions but the last.
+func rowsBefore(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape[:len(shape)-1] {
+		n *= d
+	}
+	return n
+}
+
+// otherAxisFirst exchanges the first two of three dimensions.
+func otherAxisFirst(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if len(s) != 3 {
+		return nil, fmt.Errorf("shape %v of %s does not fit positions of two axes", s, tensorfs.Quote(t.Source))
+	}
+	t, err := plain(t)
+	if err == nil {
+		t, err = arrange.Reshape(t, s[0]*s[1], s[2])
+	}
+	if err == nil {
+		t, err = arrange.Swap(t, 0, s[0], s[1])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Reshape(t, s[1], s[0], s[2])
+}
+
+// pairsByAxis moves the rows of each head of q and k, which precede the rows of v: from pairs of both axes in turn to all
+// pairs of the first axis and then of the second.
+func pairsByAxis(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return turnsOfAxes(w, t, func(pairs int64) (outer, inner int64) { return pairs, 2 })
+}
+
+// axesByPair moves them back.
+func axesByPair(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return turnsOfAxes(w, t, func(pairs int64) (outer, inner int64) { return 2, pairs })
+}
+
+func turnsOfAxes(w *Walk, t *tensorfs.Tensor, runs func(pairs int64) (outer, inner int64)) (*tensorfs.Tensor, error) {
+	shape, head := t.Numbers(), w.Sizes.Len("head")
+	if len(shape) == 0 || head < 4 || head%4 != 0 || shape[0]%(3*head) != 0 {
+		return nil, fmt.Errorf("shape %v of %s does not divide into heads of %d rows with pairs of two axes", shape, tensorfs.Quote(t.Source), head)
+	}
+	heads := shape[0] / head
+	t, err := plain(t)
+	if err == nil {
+		t, err = arrange.Reshape(t, append([]int64{heads, head}, shape[1:]...)...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	turned, err := arrange.Slice(t, 0, 0, heads/3*2)
+	if err == nil {
+		outer, inner := runs(head / 4)
+		turned, err = arrange.Swap(turned, 1, outer, inner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	still, err := arrange.Slice(t, 0, heads/3*2, heads/3)
+	if err == nil {
+		t, err = arrange.Join(0, turned, still)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Reshape(t, shape...)
+}
+
+// butFirst cuts the first row of a table.
+func butFirst(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if len(s) != 2 || s[0] < 2 {
+		return nil, fmt.Errorf("shape %v of %s does not fit a row before others", s, tensorfs.Quote(t.Source))
+	}
+	return arrange.Slice(t, 0, 1, s[0]-1)
+}
+
+// noFirst refuses the way back.
+func noFirst(_ *Walk, p *part, _ *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return nil, fmt.Errorf("%s has a row before the positions, which no GGUF file has", tensorfs.Quote(p.canonical()))
+}
+
 // JoinRows returns one tensor of the rows of several. Rows of different types are F32, which
 // holds the numbers of each.
 func JoinRows(list []tensorfs.Tensor) (*tensorfs.Tensor, error) {

@@ -39,7 +39,7 @@ const (
 )
 
 // wholeKeys are those, and of keys that a fact has without the architecture's name.
-var wholeKeys = []string{bareKeys, generalKeys, clipKeys, "diffusion.", "xielu."}
+var wholeKeys = []string{bareKeys, generalKeys, clipKeys, "vision.", "diffusion.", "xielu."}
 
 // value returns the value of a key as the file has it, nil without it.
 func (k metadata) value(key string) any {

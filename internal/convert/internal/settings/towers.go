@@ -141,7 +141,7 @@ func towerFields(m *tensorfs.Model, cfg Fields, p *architectures.Projector) (Fie
 
 // processed are the places of a field of the preprocessor, in order of priority.
 func processed(field string) []string {
-	return []string{"processor.image_processor." + field, "processor." + field, "preprocessor." + field}
+	return []string{"processor.image_processor." + field, "processor." + field, "preprocessor.media_proc_cfg." + field, "preprocessor." + field}
 }
 
 // towerMeanings are about vision towers.
@@ -185,8 +185,23 @@ var towerMeanings = map[string]meaning{
 		}
 		return layers
 	}},
-	// The side of a square of so many.
-	"side": {fromGGUF: func(c call) any {
+	// A list of one number.
+	"list": {toGGUF: func(c call) any {
+		n, ok := c.arg(0).(int64)
+		if !ok {
+			return nil
+		}
+		return []any{n}
+	}},
+	// A list of a number twice.
+	"twice": {fromGGUF: func(c call) any { return []any{c.number(0), c.number(0)} }},
+	// The side of a square of so many, or towards GGUF of at most so many.
+	"side": {toGGUF: func(c call) any {
+		if n := c.number(0); n > 0 {
+			return int64(math.Sqrt(float64(n)))
+		}
+		return nil
+	}, fromGGUF: func(c call) any {
 		n := c.number(0)
 		side := int64(math.Sqrt(float64(n)))
 		if n < 1 || side*side != n {
@@ -377,6 +392,11 @@ func readProjector(part architectures.Part, text, tower *tensorfs.Model, inClass
 	x.class = x.Beside[language]
 	if x.class == "" && inClass {
 		return nil, fmt.Errorf("no directory of Hugging Face with the projector %s and a language model of %s can be made", name, Shown(language))
+	}
+	if len(x.Layer) == 0 { // the keys are 0, and say nothing
+		for _, fact := range []string{"n_layers", "n_heads", "ffn_dim"} {
+			s.known[fact] = int64(0)
+		}
 	}
 	s.known["blocks"], s.known["language"] = s.count("n_layers"), language
 	s.known["hears"] = slices.Contains(x.parts, architectures.Audio)
