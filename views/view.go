@@ -12,7 +12,7 @@ import (
 
 // Version is the version of the views' bytes: it is raised with every change that gives a
 // model's tensor other bytes. Bytes kept under another version are computed again.
-const Version = 2
+const Version = 3
 
 // View is one way to see a model's tensors.
 type View struct {

@@ -126,7 +126,7 @@ func sameKeys(t *testing.T, meta []tensorfs.Meta, file string) {
 	if err := json.Unmarshal(b, &want); err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]string{"uint32": "UINT32", "float32": "FLOAT32", "string": "STRING", "bool": "BOOL", "[]float32": "array:FLOAT32", "[]bool": "array:BOOL"}
+	types := map[string]string{"uint32": "UINT32", "float32": "FLOAT32", "string": "STRING", "bool": "BOOL", "[]float32": "array:FLOAT32", "[]bool": "array:BOOL", "[]int32": "array:INT32"}
 	for _, k := range meta {
 		w, ok := want[k.Key]
 		delete(want, k.Key)

@@ -13,7 +13,7 @@ mlx CASE...             expected/CASE.mlx.tsv, CASE.mlx.config.json and lines of
 
 A toy's vocabulary has no name among pre-tokenizers: --pre NAME gives the one that is meant. --raw gives the converter config.json
 as it stands, where transformers has a class that renames what the converter asks for. --as CLASS:TYPE gives the class of
-the language model as which hf/ has a model of several parts. With --published, models and tables are those of testdata/published. --loaded takes its tensors as transformers has them in memory, --f32 PATTERN... what its GGUF file has as F32 in another order.
+the language model as which hf/ has a model of several parts. With --published, models and tables are those of testdata/published, with --vision those of testdata/vision: the file is that of the towers. --loaded takes its tensors as transformers has them in memory, --f32 PATTERN... what its GGUF file has as F32 in another order.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2] / "testdata/architectures"
 EXPECTED = ROOT / "expected"
 PUBLISHED = ROOT.parent / "published"
+VISION = ROOT.parent / "vision"
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
 CONVERTER = VENVS / "converter"
 TOKENIZER = ("tokenizer", "spiece", "sentencepiece", "special_tokens_map", "added_tokens", "vocab", "merges", "chat_template")
@@ -210,12 +211,14 @@ def header(directory: Path):
 
 
 def convert(directory: Path, to: Path, pre: str, more: Sequence[str], raw: bool) -> None:
-    case = directory.name
+    case, table = directory.name, "tensors.tsv"
     keys, rows = converted(directory, pre, more=more, raw=raw)
+    if "--mmproj" in more:
+        case, table = f"{case}.mmproj", "tsv"
     lines = ",\n".join(f"{dump(k)}: {dump(v)}" for k, v in keys.items())
     (to / f"{case}.meta.json").write_text("{\n" + lines + "\n}\n")
     text = spell("name", "type", "ne", "bytes", "sha256") + "".join(spell(name, *row) for name, row in rows.items())
-    (to / f"{case}.tensors.tsv").write_text(text)
+    (to / f"{case}.{table}").write_text(text)
 
 
 # Numbers of a toy, by the ends of the names of fields. Others stay as the class has them.
@@ -440,11 +443,12 @@ def main() -> int:
     parser.add_argument("--f32", nargs="*", default=[])
     parser.add_argument("--dtype", default="bfloat16", help="of save and random")
     parser.add_argument("--published", action="store_true", help="of save, random and convert")
+    parser.add_argument("--vision", action="store_true", help="of random and convert")
     parser.add_argument("--loaded", action="store_true", help="of hf, with --as: the tensors as transformers has them in memory")
     parser.add_argument("--cut", default="", metavar="PREFIX", help="of hf: the class that comes back has no such beginning of names")
     parser.add_argument("--drop", action="append", default=[], metavar="PATTERN", help="of hf: tensors that GGUF files do not have")
     o = parser.parse_args()
-    root, to = (PUBLISHED, PUBLISHED) if o.published else (ROOT, EXPECTED)
+    root, to = (PUBLISHED, PUBLISHED) if o.published else (VISION, VISION / "expected") if o.vision else (ROOT, EXPECTED)
     if o.command in ("save", "random"):
         case, config, like, *names = o.case
         make = save if o.command == "save" else random
@@ -454,7 +458,7 @@ def main() -> int:
         if o.command == "new":
             new(case)
         elif o.command == "convert":
-            convert(root / case, to, o.pre, ["--no-mtp"] * o.no_mtp, o.raw)
+            convert(root / case, to, o.pre, ["--no-mtp"] * o.no_mtp + ["--mmproj"] * o.vision, o.raw)
         elif o.command == "hf":
             hf(case, o.kind, o.f32, o.cut, o.drop, o.loaded)
         else:

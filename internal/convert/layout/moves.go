@@ -77,6 +77,7 @@ var moves = map[string]Move{
 	"frame":  {Find: frame, All: frames},
 	"pixels": {To: byColours, From: byPixels},
 	"flat":   {To: listed, From: squared},
+	"axes":   {To: axesTogether, From: axesApart},
 
 	// Of audio towers.
 	"column":    {To: biasOfColumns, From: biasOfNumbers, AnyShape: true},

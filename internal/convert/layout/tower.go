@@ -16,6 +16,7 @@ type Tower struct {
 	Layers    int64
 	Deepstack []bool // the layers whose results go to the language model, if any
 
+	facts     architectures.Facts
 	layer     int64             // that is named
 	directory map[string]string // names on the side of Hugging Face
 }
@@ -26,7 +27,7 @@ const maxTowerLayers = 512
 // TowerOf returns what finds the tensors of a tower with these facts, by the names of
 // keys.txt.
 func TowerOf(p *architectures.Projector, facts architectures.Facts) (*Tower, error) {
-	x := &Tower{Projector: p}
+	x := &Tower{Projector: p, facts: facts}
 	if x.Layers, _ = facts("n_layers").(int64); x.Layers < 1 || x.Layers > maxTowerLayers {
 		return nil, fmt.Errorf("the %s tower has %d layers, and 1 to %d are read", p.Part, x.Layers, maxTowerLayers)
 	}
@@ -147,7 +148,10 @@ func (x *Tower) fact(name string) any {
 	if strings.HasPrefix(name, "has.") {
 		return true // a module that the layer may have
 	}
-	return nil
+	if name == "layer" {
+		return x.layer
+	}
+	return x.facts(name)
 }
 
 // Walk returns a walk through the tensors of a tower, as Model returns them. facts are the

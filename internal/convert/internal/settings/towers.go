@@ -146,7 +146,7 @@ func processed(field string) []string {
 
 // towerMeanings are about vision towers.
 var towerMeanings = map[string]meaning{
-	// A list of one number for each colour.
+	// A list of one number for each colour: of the preprocessor's, or the three that follow.
 	"colours": {toGGUF: colours},
 	// How many patches of each direction become one token in gemma3, unless it is 4.
 	"picture_scale": {toGGUF: pictureScale},
@@ -185,8 +185,13 @@ var towerMeanings = map[string]meaning{
 		}
 		return layers
 	}},
-	// The side of a square of so many.
-	"side": {fromGGUF: func(c call) any {
+	// The side of a square of so many, or towards GGUF of at most so many.
+	"side": {toGGUF: func(c call) any {
+		if n := c.number(0); n > 0 {
+			return int64(math.Sqrt(float64(n)))
+		}
+		return nil
+	}, fromGGUF: func(c call) any {
 		n := c.number(0)
 		side := int64(math.Sqrt(float64(n)))
 		if n < 1 || side*side != n {
@@ -267,6 +272,8 @@ func colours(c call) any {
 	switch {
 	case c.err() != nil:
 		return nil
+	case list == nil && len(c.args) == 4:
+		return []any{c.arg(1), c.arg(2), c.arg(3)}
 	case list == nil:
 		c.fail(fmt.Errorf("preprocessor_config.json has no %s, which llama.cpp needs", field))
 		return nil
