@@ -2,6 +2,7 @@ package convert
 
 import (
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -159,5 +160,20 @@ func TestTowerNames(t *testing.T) {
 				t.Errorf("%s: %s is only on one side", name, tensor)
 			}
 		}
+	}
+}
+
+// TestFeatureLayers holds the key of the layers whose results go to the projector: the converter writes it as an array of 32-bit integers.
+func TestFeatureLayers(t *testing.T) {
+	m := copied(t, "../audio/granite-speech", map[string]any{
+		"config.json:architectures": []string{"GraniteSpeechPlusForConditionalGeneration"}, "config.json:model_type": "granite_speech_plus",
+		"config.json:encoder_config.cat_hidden_layers": []int{0, 1},
+	}, nil)
+	x, err := projected(t, m, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := settings.ByKey(x.keys())["clip.audio.feature_layer"]; !reflect.DeepEqual(got, []int32{0, 1}) {
+		t.Errorf("%T %v", got, got)
 	}
 }
