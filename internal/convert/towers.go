@@ -13,6 +13,7 @@ import (
 var towers = []struct{ name, source, tower string }{
 	{"vision.", "", Vision}, {"resampler.", "", Vision}, {"", "vision_tower.", Vision}, {"", "model.vision_tower.", Vision}, {"", "vision_model.", Vision},
 	{"audio.", "", Audio}, {"", "audio_tower.", Audio}, {"", "model.audio_tower.", Audio},
+	{"", "model.layerwise_projectors.", projectorTower}, {"", "model.spatial_projectors.", projectorTower},
 	{"", "speech_encoder.", Audio}, {"", "ln_speech.", projectorTower}, {"", "speech_audio_adapter.", projectorTower},
 	{"", "thinker.visual.", Vision}, {"", "thinker.audio_tower.", Audio}, {"", "talker.", Speech}, {"", "token2wav.", Speech}, {"", "code2wav.", Speech}, {"", "depthformer.", Speech}, {"", "depth_", Speech}, {"", "codebook_offsets", Speech}, {"", "audio_loss_weight", Speech},
 	{"", "siglip2.", Vision}, {"", "model.vision_embedder.", Vision}, {"", "visual.", Vision}, {"", "vit.", Vision}, {"", "model.vqmodel.", Vision}, {"", "model.sam_model.", Vision}, {"", "model.vision_model.", Vision}, {"", "model.image_newline", Vision}, {"", "model.view_seperator", Vision}, {"", "model.generation_", Vision},

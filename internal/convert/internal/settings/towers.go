@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -212,6 +213,31 @@ var towerMeanings = map[string]meaning{
 			return shape[1]
 		}
 		return nil
+	}},
+	// A number of a text like "4/8": the first or the second.
+	"part_of_rate": {toGGUF: func(c call) any {
+		text, _ := c.arg(0).(string)
+		part, second, _ := strings.Cut(text, "/")
+		if c.number(1) == 1 {
+			part = second
+		}
+		if n, err := strconv.ParseInt(part, 10, 32); err == nil && n > 0 {
+			return n
+		}
+		c.refuse("%s has to be two numbers with a slash", strings.TrimPrefix(c.args[0].Name, "config.model."))
+		return nil
+	}},
+	"projectors": {toGGUF: projectorsByLayer},
+	// Sizes of pictures, the width of each before its height.
+	"pinpoints": {toGGUF: func(c call) any {
+		var list []any
+		for _, pair := range c.pairs("image_grid_pinpoints") {
+			list = append(list, pair[1], pair[0])
+		}
+		if list == nil {
+			return nil
+		}
+		return list
 	}},
 	// One divided by so many.
 	"share": {fromGGUF: func(c call) any {
