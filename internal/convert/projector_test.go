@@ -171,8 +171,10 @@ func TestProjectorSpellings(t *testing.T) {
 		"qwen2-vl":   {"visual.": "model.visual."},
 		"qwen2.5-vl": {"visual.": "model.visual."},
 		"mistral3":   {"vision_tower.": "model.vision_tower.", "multi_modal_projector.": "model.multi_modal_projector."},
+
+		"../vision/paddleocr-vl": {"visual.": "model.visual.", "mlp_AR.": "model.projector."},
 	}
-	for _, name := range []string{"gemma3-vl", "gemma4", "glm4v", "lfm2-vl", "llama4", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "qwen3.5", "smolvlm"} {
+	for _, name := range []string{"gemma3-vl", "gemma4", "glm4v", "lfm2-vl", "llama4", "mistral3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl", "qwen3.5", "smolvlm", "../vision/janus", "../vision/paddleocr-vl"} {
 		want, err := projected(t, opened(t, name), Options{})
 		if err != nil {
 			t.Fatal(err)
