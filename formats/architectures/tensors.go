@@ -128,7 +128,7 @@ func (t *Tensor) HFPart(name, param string) string {
 	switch {
 	case t.Bare:
 		return name
-	case strings.HasSuffix(name, "_"): // as PyTorch's own attention has its joined matrix
+	case strings.HasSuffix(name, "_") && param != "": // as PyTorch's own attention has its joined matrix
 		return name + param[1:]
 	case t.Clipped && param == ".weight":
 		return name + ".linear" + param
