@@ -54,20 +54,12 @@ func projectorsByLayer(c call) any {
 		spatial = -1
 	}
 	var all []seeing
-	negative := [2]int{}
-	for _, pair := range c.pairs("deepstack_layer_map") {
-		for i := range pair {
-			if pair[i] < 0 {
-				negative[i]++
-			}
-		}
-		all = append(all, seeing{pair[0], pair[1], -1})
-	}
-	for _, n := range negative { // they are sorted as they stand
-		if n != 0 && n != len(all) {
-			c.refuse("deepstack_layer_map counts some layers from the first and others from the last")
+	for i, pair := range c.pairs("deepstack_layer_map") {
+		if i > 0 && all[i-1].tower >= pair[0] {
+			c.refuse("deepstack_layer_map does not have the layers of the tower in their order, which llama.cpp's converter gives them")
 			return nil
 		}
+		all = append(all, seeing{pair[0], pair[1], -1})
 	}
 	for i, layer := range c.cfg.Numbers("model.spatial_target_layers", "spatial_target_layers") {
 		all = append(all, seeing{spatial, int64(layer), int64(i)})
@@ -78,9 +70,11 @@ func projectorsByLayer(c call) any {
 	}
 	for i := range all {
 		x := &all[i]
-		if x.tower < 0 {
-			x.tower += depth
+		if x.tower >= 0 { // the class counts from the embedding then
+			c.refuse("it counts layers of the tower from the first, of which llama.cpp's converter takes others than the class")
+			return nil
 		}
+		x.tower += depth
 		if x.language < 0 {
 			x.language += layers
 		}
