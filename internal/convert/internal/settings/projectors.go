@@ -104,3 +104,54 @@ func projectorsByLayer(c call) any {
 	}
 	return of
 }
+
+// layersOfProjectors is the other way, of the layers of the language model in its own file: seen is deepstack_layer_map, layers are
+// spatial_target_layers, and spatial is spatial_vision_layer. Layers of the tower are counted from the last.
+func layersOfProjectors(c call) any {
+	seen, _ := c.raw("feature_layers").([]any)
+	offsets, _ := c.raw("spatial_offsets").([]any)
+	mapping, _ := c.known["text_projectors"].([]any)
+	if len(seen) == 0 || len(seen) != len(offsets) || len(mapping) == 0 {
+		c.refuse("the files do not have the layers of each projector")
+		return nil
+	}
+	var deep, spatial []seeing
+	from := int64(-1)
+	for i := range seen {
+		layer, _ := seen[i].(int64)
+		offset, _ := offsets[i].(int64)
+		x := seeing{layer - c.count("n_layers"), int64(slices.Index(mapping, any(int64(i)))), offset}
+		if i == 0 { // what the language model begins with
+			x.language = 0
+		}
+		switch {
+		case x.language < 0 || x.tower >= 0:
+			c.refuse("the projector %d has no layer", i)
+			return nil
+		case offset < 0:
+			deep = append(deep, x)
+		default:
+			spatial, from = append(spatial, x), x.tower
+		}
+	}
+	slices.SortStableFunc(deep, func(a, b seeing) int { return cmp.Compare(a.tower, b.tower) })
+	slices.SortStableFunc(spatial, func(a, b seeing) int { return cmp.Compare(a.spatial, b.spatial) })
+	list := []any{}
+	switch c.arg(0) {
+	case "seen":
+		for _, x := range deep {
+			list = append(list, []any{x.tower, x.language})
+		}
+		return list
+	case "layers":
+		for i, x := range spatial {
+			if x.spatial != int64(i) || x.tower != from {
+				c.refuse("its projectors of parts of a picture are not those of %d parts", len(spatial))
+				return nil
+			}
+			list = append(list, x.language)
+		}
+		return list
+	}
+	return from
+}

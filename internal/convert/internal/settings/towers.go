@@ -227,7 +227,8 @@ var towerMeanings = map[string]meaning{
 		c.refuse("%s has to be two numbers with a slash", strings.TrimPrefix(c.args[0].Name, "config.model."))
 		return nil
 	}},
-	"projectors": {toGGUF: projectorsByLayer},
+	"rate":       {fromGGUF: func(c call) any { return fmt.Sprintf("%d/%d", c.number(0), c.number(1)) }},
+	"projectors": {toGGUF: projectorsByLayer, fromGGUF: layersOfProjectors},
 	// Sizes of pictures, the width of each before its height.
 	"pinpoints": {toGGUF: func(c call) any {
 		var list []any
@@ -238,6 +239,16 @@ var towerMeanings = map[string]meaning{
 			return nil
 		}
 		return list
+	}, fromGGUF: func(c call) any {
+		list, _ := c.raw("grid_pinpoints").([]any)
+		var pairs []any
+		for i := 1; i < len(list); i += 2 {
+			pairs = append(pairs, []any{list[i], list[i-1]})
+		}
+		if pairs == nil || len(list)%2 != 0 {
+			return nil
+		}
+		return pairs
 	}},
 	// One divided by so many.
 	"share": {fromGGUF: func(c call) any {
@@ -421,6 +432,14 @@ func readProjector(part architectures.Part, text, tower *tensorfs.Model, inClass
 			}
 		}
 		s.known["text_sections"] = sections
+	}
+	if a, ok := ByKey(text.Metadata)[language+"."+architectures.FactOf("projector_layers").Keys[0]].(tensorfs.Array); ok && a.Len() <= maxList {
+		var layers []any
+		for v := range a.Values() {
+			n, _ := wholeNumber(v)
+			layers = append(layers, n)
+		}
+		s.known["text_projectors"] = layers
 	}
 	for _, need := range s.arch.Words("needs") {
 		if !architectures.FactOf(need).List && !s.has(need) && s.failed == nil { // config.json has none of the lists
