@@ -71,7 +71,7 @@ func projectorsByLayer(c call) any {
 	for i := range all {
 		x := &all[i]
 		if x.tower >= 0 { // the class counts from the embedding then
-			c.refuse("it counts layers of the tower from the first, of which llama.cpp's converter takes others than the class")
+			c.refuse("it counts layers of the tower from the first, and llama.cpp's converter then takes other layers than the class")
 			return nil
 		}
 		x.tower += depth
@@ -146,7 +146,7 @@ func layersOfProjectors(c call) any {
 	case "layers":
 		for i, x := range spatial {
 			if x.spatial != int64(i) || x.tower != from {
-				c.refuse("its projectors of parts of a picture are not those of %d parts", len(spatial))
+				c.refuse("its projectors of parts of a picture do not have the parts 0 to %d of one layer", len(spatial)-1)
 				return nil
 			}
 			list = append(list, x.language)
