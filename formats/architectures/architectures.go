@@ -24,6 +24,8 @@ type Architecture struct {
 	Tower     string // what "~" means in names of Hugging Face
 	Blocks    string // what names of GGUF have before the number of a layer
 
+	Places map[string]string // what "{p}" means in names of Hugging Face, by the number of a layer with a dot
+
 	First, Layer, Last []Tensor // in the order of GGUF files
 	Next               []Tensor // tensors of layers that predict further tokens, besides every layer's
 

@@ -28,6 +28,7 @@ type Kind string
 const (
 	Size   Kind = "size"   // a whole number of at least 1
 	Count  Kind = "count"  // a whole number of at least 0
+	Index  Kind = "index"  // a whole number of at least -1, in lists
 	Option Kind = "option" // a whole number; 0 means that the model lacks it
 	Real   Kind = "real"
 	Bound  Kind = "bound" // a real of any sign, or less than all of them
@@ -223,7 +224,7 @@ func readFact(line string) (Fact, error) {
 	if columns[3] != "-" {
 		f.Fields = strings.Fields(columns[3])
 	}
-	if !slices.Contains([]Kind{Size, Count, Option, Real, Bound, Text, Flag}, f.Kind) {
+	if !slices.Contains([]Kind{Size, Count, Index, Option, Real, Bound, Text, Flag}, f.Kind) {
 		return f, fmt.Errorf("there is no kind %q", kind)
 	}
 	if bounded {

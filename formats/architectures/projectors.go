@@ -126,9 +126,9 @@ func ProjectorNamed(name string, part Part, has func(tensor string) bool) *Proje
 // Type is the type that a tensor of GGUF has whatever the model has: f32, f16, or conv; ""
 // if it has none.
 func (p *Projector) Type(name string) string {
-	if rest, ok := strings.CutPrefix(name, p.Blocks); ok {
+	if before, rest, ok := strings.Cut(name, "blk."); ok {
 		_, module, _ := strings.Cut(rest, ".")
-		name = p.Blocks + "n." + module
+		name = before + "blk.n." + module
 	}
 	return p.Types[name]
 }

@@ -105,7 +105,8 @@ func (a *Architecture) InGGUF(t *Tensor, layer string) string {
 // .bias. nth is the position among the layers that have the module.
 func (a *Architecture) InHF(spelling, layer string, nth int) string {
 	name := strings.Replace(strings.Replace(spelling, "{i}", strconv.Itoa(nth), 1), "{n}.", layer, 1)
-	if layer != "" && !strings.HasPrefix(name, "~") && !strings.Contains(spelling, "{n}.") {
+	name = strings.Replace(name, "{p}", a.Places[layer], 1)
+	if layer != "" && !strings.HasPrefix(name, "~") && !strings.Contains(spelling, "{n}.") && !strings.Contains(spelling, "{p}") {
 		name = a.Prefix + layer + name
 	}
 	if rest, ok := strings.CutPrefix(name, "~"); ok {
@@ -127,6 +128,8 @@ func (t *Tensor) HFPart(name, param string) string {
 	switch {
 	case t.Bare:
 		return name
+	case strings.HasSuffix(name, "_") && param != "": // as PyTorch's own attention has its joined matrix
+		return name + param[1:]
 	case t.Clipped && param == ".weight":
 		return name + ".linear" + param
 	}

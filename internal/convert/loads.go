@@ -214,7 +214,7 @@ var typeNames = map[reflect.Kind]string{
 
 // factTypes are the types that llama.cpp takes for the value of a fact, and for a value of a list.
 var factTypes = map[architectures.Kind][2]string{
-	architectures.Size: {"u32", "u32 i32"}, architectures.Count: {"u32", "u32 i32"}, architectures.Option: {"u32", "u32 i32"},
+	architectures.Index: {"", "i32"}, architectures.Size: {"u32", "u32 i32"}, architectures.Count: {"u32", "u32 i32"}, architectures.Option: {"u32", "u32 i32"},
 	architectures.Real: {"f32", "f32"}, architectures.Bound: {"f32", "f32"}, architectures.Text: {"str", "str"}, architectures.Flag: {"bool", "bool u32 i32"},
 }
 

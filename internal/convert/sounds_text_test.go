@@ -18,29 +18,34 @@ import (
 	"github.com/tensorfs/tensorfs/internal/testing/testwhole"
 )
 
-const audioData = testdata + "audio/"
+const (
+	audioData  = testdata + "audio/"
+	visionData = testdata + "vision/"
+)
 
 // unlikeConverter are the keys that the converter writes of other things than the model's files have, or that say nothing.
 var unlikeConverter = strings.Fields(`general.size_label general.name general.basename general.finetune
 	tokenizer.ggml.add_sep_token tokenizer.ggml.add_eos_token tokenizer.ggml.pre`)
 
-// TestAudioModels compares the language models of models that hear with the files of llama.cpp's converter: every tensor, and every key.
-// Releases of transformers spell config.json in two ways: the file is the same.
-func TestAudioModels(t *testing.T) {
+// TestModelsWithTowers compares the language models of models that hear or see with the files of llama.cpp's converter: every tensor, and
+// every key. Releases of transformers spell config.json in two ways: the file is the same.
+func TestModelsWithTowers(t *testing.T) {
 	files, err := filepath.Glob(audioData + "expected/*.tensors.tsv")
-	if err != nil || len(files) != 8 {
-		t.Fatal(files, err)
+	more, err2 := filepath.Glob(visionData + "expected/*.tensors.tsv")
+	if err != nil || err2 != nil || len(files) != 9 || len(more) == 0 {
+		t.Fatal(files, more, err, err2)
 	}
-	for _, file := range files {
+	for _, file := range append(files, more...) {
 		name := strings.TrimSuffix(filepath.Base(file), ".tensors.tsv")
+		data := filepath.Dir(filepath.Dir(file)) + "/"
 		for _, config := range []string{"config.json", "config.v5.json"} {
-			text, err := os.ReadFile(audioData + name + "/" + config)
+			text, err := os.ReadFile(data + name + "/" + config)
 			if err != nil {
 				continue
 			}
 			t.Run(name+" "+config, func(t *testing.T) {
 				dir := t.TempDir()
-				if err := os.CopyFS(dir, os.DirFS(audioData+name)); err != nil {
+				if err := os.CopyFS(dir, os.DirFS(data+name)); err != nil {
 					t.Fatal(err)
 				}
 				if err := os.WriteFile(dir+"/config.json", text, 0o600); err != nil {
@@ -52,7 +57,8 @@ func TestAudioModels(t *testing.T) {
 				}
 				defer m.Close()
 				f := convert.GGUF(m, convert.Options{})
-				if len(f.List) != 2 || f.Left[convert.Vision]+f.Left[convert.Audio] != "" {
+				_, err = os.Stat(strings.TrimSuffix(file, "tensors.tsv") + "mmproj.tsv")
+				if hasTower := err == nil; len(f.List) == 2 != hasTower || f.Left[convert.Vision]+f.Left[convert.Audio] == "" != hasTower {
 					t.Fatalf("%s", f.Describe())
 				}
 				made, err := gguf.Parse(bytes.NewReader(testwhole.Read(t, f.List[0].Data)))

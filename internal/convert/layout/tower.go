@@ -16,6 +16,7 @@ type Tower struct {
 	Layers    int64
 	Deepstack []bool // the layers whose results go to the language model, if any
 
+	facts     architectures.Facts
 	layer     int64             // that is named
 	directory map[string]string // names on the side of Hugging Face
 }
@@ -26,9 +27,16 @@ const maxTowerLayers = 512
 // TowerOf returns what finds the tensors of a tower with these facts, by the names of
 // keys.txt.
 func TowerOf(p *architectures.Projector, facts architectures.Facts) (*Tower, error) {
-	x := &Tower{Projector: p}
+	x := &Tower{Projector: p, facts: facts}
 	if x.Layers, _ = facts("n_layers").(int64); x.Layers < 1 && len(p.Layer) > 0 || x.Layers < 0 || x.Layers > maxTowerLayers {
 		return nil, fmt.Errorf("the %s tower has %d layers, and 1 to %d are read", p.Part, x.Layers, maxTowerLayers)
+	}
+	if places := placesOf(facts); int64(len(places)) > x.Layers {
+		return nil, fmt.Errorf("the tower has %d projectors, which are more than its %d layers", len(places), x.Layers)
+	} else if len(places) > 0 {
+		of, own := *p, *p.Architecture
+		of.Architecture, own.Places = &own, places
+		x.Projector = &of
 	}
 	list, _ := facts("deepstack_layers").([]any)
 	for _, deep := range list {
@@ -37,17 +45,42 @@ func TowerOf(p *architectures.Projector, facts architectures.Facts) (*Tower, err
 	return x, nil
 }
 
+// placesOf returns what a directory calls the projectors of a tower that has several, by their numbers in GGUF with a dot. The numbers
+// follow the layers of the language model; a directory has the projectors of one kind by the layers of the tower.
+func placesOf(facts architectures.Facts) map[string]string {
+	seen, _ := facts("feature_layers").([]any)
+	offsets, _ := facts("spatial_offsets").([]any)
+	if len(seen) != len(offsets) {
+		return nil
+	}
+	places := map[string]string{}
+	for i, offset := range offsets {
+		name := fmt.Sprintf("spatial_projectors.%v", offset)
+		if layer, _ := seen[i].(int64); offset == int64(-1) {
+			before := 0
+			for j := range seen {
+				if other, _ := seen[j].(int64); offsets[j] == offset && (other < layer || other == layer && j < i) {
+					before++
+				}
+			}
+			name = fmt.Sprintf("layerwise_projectors.%d", before)
+		}
+		places[fmt.Sprintf("%d.", i)] = name
+	}
+	return places
+}
+
 // Knows reports whether a tensor of a directory is one of the tower's, by its name there.
 func (x *Tower) Knows(source string) bool {
 	if x.directory == nil {
 		x.directory = x.names(HF)
 	}
 	_, ok := x.directory[x.Published(source)]
-	return ok || x.skips(source)
+	return ok || x.Drops(source)
 }
 
-// skips is Skips, and reports a tensor of the layer after the last one if the description drops it.
-func (x *Tower) skips(source string) bool {
+// Drops is Skips, and reports a tensor of the layer after the last one if the description drops it.
+func (x *Tower) Drops(source string) bool {
 	if x.Skips(source) || !x.DropsBeyond() {
 		return x.Skips(source)
 	}
@@ -65,7 +98,7 @@ func (x *Tower) Model(list []tensorfs.Tensor, from Side) (*tensorfs.Model, error
 	for _, t := range list {
 		source := t.Source
 		if from == HF {
-			if x.skips(source) {
+			if x.Drops(source) {
 				continue
 			}
 			source = x.Published(source)
@@ -158,7 +191,13 @@ func (x *Tower) fact(name string) any {
 	if strings.HasPrefix(name, "has.") {
 		return true // a module that the layer may have
 	}
-	return nil
+	switch name {
+	case "layer":
+		return x.layer
+	case "projectors":
+		return int64(len(x.Places))
+	}
+	return x.facts(name)
 }
 
 // Walk returns a walk through the tensors of a tower, as Model returns them. facts are the
@@ -166,7 +205,7 @@ func (x *Tower) fact(name string) any {
 func (x *Tower) Walk(m *tensorfs.Model, to Side, facts architectures.Facts) *Walk {
 	var w *Walk
 	w = New(m, x.Architecture, to, func(name string) any {
-		if v := facts(name); v != nil || name != "deepstack" {
+		if v := facts(name); v != nil || name != "deepstack" && name != "projectors" {
 			return v
 		}
 		x.layer = w.layer

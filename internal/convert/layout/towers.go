@@ -247,6 +247,46 @@ func noFirst(_ *Walk, p *part, _ *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return nil, fmt.Errorf("%s has a row before the positions, which no GGUF file has", tensorfs.Quote(p.canonical()))
 }
 
+// axesTogether moves the rows of each head that turn from (time, height, width) of the first halves of pairs and then of the second
+// to both halves of time, of height and of width. What does not divide into axes is at the end and stays there.
+func axesTogether(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return swapAxes(w, t, 2, axesOfHead)
+}
+
+// axesApart moves them back.
+func axesApart(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return swapAxes(w, t, axesOfHead, 2)
+}
+
+// axesOfHead are time, height and width.
+const axesOfHead = 3
+
+func swapAxes(w *Walk, t *tensorfs.Tensor, outer, inner int64) (*tensorfs.Tensor, error) {
+	t, err := loose(t)
+	if err != nil {
+		return nil, err
+	}
+	head, shape := w.Sizes.Len("head"), t.Numbers()
+	rows := 2 * axesOfHead * (head / axesOfHead / 2)
+	if len(shape) == 0 || rows == 0 || shape[0]%head != 0 {
+		return nil, fmt.Errorf("shape %v of %s does not divide into heads of %d rows with three axes", shape, tensorfs.Quote(t.Source), head)
+	}
+	var turned, still *tensorfs.Tensor
+	if t, err = arrange.Reshape(t, append([]int64{shape[0] / head, head}, shape[1:]...)...); err == nil {
+		turned, err = arrange.Slice(t, 1, 0, rows)
+	}
+	if err == nil {
+		turned, err = arrange.Swap(turned, 1, outer, inner)
+	}
+	if err == nil && rows < head {
+		still, err = arrange.Slice(t, 1, rows, head-rows)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return joinHeads(shape, turned, still)
+}
+
 // JoinRows returns one tensor of the rows of several. Rows of different types are F32, which
 // holds the numbers of each.
 func JoinRows(list []tensorfs.Tensor) (*tensorfs.Tensor, error) {

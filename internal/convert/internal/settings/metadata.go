@@ -94,9 +94,13 @@ func (s *Model) key(f *architectures.Fact, zero bool) any {
 		return nil
 	}
 	var list []any
+	least := int64(0)
+	if f.Kind == architectures.Index {
+		least = -1
+	}
 	for v := range a.Values() {
 		if f.Kind != architectures.Real && f.Kind != architectures.Bound && f.Kind != architectures.Flag && f.Kind != architectures.Text {
-			if n, ok := wholeNumber(v); !ok || n < 0 || n > mostSize {
+			if n, ok := wholeNumber(v); !ok || n < least || n > mostSize {
 				s.refuse("%s has the value %s, which is not a whole number", key, Shown(v))
 				return nil
 			}

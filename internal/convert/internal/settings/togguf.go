@@ -192,7 +192,7 @@ func (s *Model) classDefault(field string) any {
 func toKind(kind architectures.Kind, v any) (written any, n int64, ok bool) {
 	switch v := v.(type) {
 	case int64:
-		return uint32(v), v, kind != architectures.Real && kind != architectures.Bound && kind != architectures.Text && kind != architectures.Flag && v >= 0 && v <= math.MaxUint32
+		return uint32(v), v, kind != architectures.Real && kind != architectures.Bound && kind != architectures.Text && kind != architectures.Flag && (v >= 0 || kind == architectures.Index && v == -1) && v <= math.MaxUint32
 	case float64:
 		return float32(v), 0, kind == architectures.Real && math.Abs(v) <= math.MaxFloat32 || kind == architectures.Bound && v <= math.MaxFloat32
 	case string:

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -146,7 +147,7 @@ func processed(field string) []string {
 
 // towerMeanings are about vision towers.
 var towerMeanings = map[string]meaning{
-	// A list of one number for each colour.
+	// A list of one number for each colour: of the preprocessor's, or the three that follow.
 	"colours": {toGGUF: colours},
 	// How many patches of each direction become one token in gemma3, unless it is 4.
 	"picture_scale": {toGGUF: pictureScale},
@@ -223,6 +224,42 @@ var towerMeanings = map[string]meaning{
 		}
 		return nil
 	}},
+	// A number of a text like "4/8": the first or the second.
+	"part_of_rate": {toGGUF: func(c call) any {
+		text, _ := c.arg(0).(string)
+		part, second, _ := strings.Cut(text, "/")
+		if c.number(1) == 1 {
+			part = second
+		}
+		if n, err := strconv.ParseInt(part, 10, 32); err == nil && n > 0 {
+			return n
+		}
+		c.refuse("%s has to be two numbers with a slash", strings.TrimPrefix(c.args[0].Name, "config.model."))
+		return nil
+	}},
+	"rate":       {fromGGUF: func(c call) any { return fmt.Sprintf("%d/%d", c.number(0), c.number(1)) }},
+	"projectors": {toGGUF: projectorsByLayer, fromGGUF: layersOfProjectors},
+	// Sizes of pictures, the width of each before its height.
+	"pinpoints": {toGGUF: func(c call) any {
+		var list []any
+		for _, pair := range c.pairs("image_grid_pinpoints") {
+			list = append(list, pair[1], pair[0])
+		}
+		if list == nil {
+			return nil
+		}
+		return list
+	}, fromGGUF: func(c call) any {
+		list, _ := c.raw("grid_pinpoints").([]any)
+		var pairs []any
+		for i := 1; i < len(list); i += 2 {
+			pairs = append(pairs, []any{list[i], list[i-1]})
+		}
+		if pairs == nil || len(list)%2 != 0 {
+			return nil
+		}
+		return pairs
+	}},
 	// One divided by so many.
 	"share": {fromGGUF: func(c call) any {
 		if n := c.number(0); n > 0 {
@@ -282,6 +319,8 @@ func colours(c call) any {
 	switch {
 	case c.err() != nil:
 		return nil
+	case list == nil && len(c.args) == 4:
+		return []any{c.arg(1), c.arg(2), c.arg(3)}
 	case list == nil:
 		c.fail(fmt.Errorf("preprocessor_config.json has no %s, which llama.cpp needs", field))
 		return nil
@@ -408,6 +447,14 @@ func readProjector(part architectures.Part, text, tower *tensorfs.Model, inClass
 			}
 		}
 		s.known["text_sections"] = sections
+	}
+	if a, ok := ByKey(text.Metadata)[language+"."+architectures.FactOf("projector_layers").Keys[0]].(tensorfs.Array); ok && a.Len() <= maxList {
+		var layers []any
+		for v := range a.Values() {
+			n, _ := wholeNumber(v)
+			layers = append(layers, n)
+		}
+		s.known["text_projectors"] = layers
 	}
 	for _, need := range s.arch.Words("needs") {
 		if !architectures.FactOf(need).List && !s.has(need) && s.failed == nil { // config.json has none of the lists
