@@ -142,6 +142,10 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
         transformers.PreTrainedConfig.max_position_embeddings = None
     if (directory / "tiktoken.model").exists() and not (directory / "tokenizer.json").exists():
         transformers.AutoTokenizer.from_pretrained = lambda *_, **__: ranked(directory)
+    from conversion.deci import DeciModel
+
+    # It knows the vocabulary of Llama 3 by its size, which a toy does not have.
+    DeciModel.set_vocab = lambda self: self._set_vocab_gpt2()
     # It asks the tokenizer for what transformers 5 does not tell any more.
     DeepseekV32Model.set_vocab = lambda self: self._set_vocab_gpt2()
     weights = {t["dtype"] for t in header(directory)[0].values() if len(t["shape"]) > 1}
