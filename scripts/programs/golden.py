@@ -345,7 +345,7 @@ def weights_of(directory: Path) -> dict[str, tuple[str, list[int], bytes]]:
     return found
 
 
-BESIDE = ("*_config", "image_*", "video_*", "vision_*", "audio_*", "boi_*", "eoi_*", "boa_*", "eoa_*")  # and what is about other parts of a model
+BESIDE = ("*_config", "image_*", "video_*", "vision_*", "audio_*", "boi_*", "eoi_*", "boa_*", "eoa_*", "ignore_index", "media_*", "use_unified_*")  # and what is about other parts of a model
 # Names of what is beside a language model, and what its own begin with there.
 TOWERS = ("*visual.*", "*vision_*", "*audio_*", "*talker.*", "*token2wav.*", "*code2wav.*", "*projector*", "*embed_vision*", "*embed_audio*", "*merger.*")
 BEFORE = ("language_model.", "thinker.")
