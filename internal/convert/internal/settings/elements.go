@@ -4,21 +4,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// eachElement is what names of fields have instead of the objects of a list: a.each.b is b of each
-// object of the list a.
-const eachElement = ".each."
-
 // isOfEach reports whether a name is one of fields in each object of a list.
-func isOfEach(name string) bool { return strings.Contains(name, eachElement) }
+func isOfEach(name string) bool { return strings.Contains(name, architectures.EachElement) }
 
 // each returns the values of a field in the objects of a list, and nil in the list where an object
 // lacks the field. It is nil if the list is missing.
 func (s Fields) each(name string) any {
 	s.ask(name)
-	list, field, _ := strings.Cut(name, eachElement)
+	list, field, _ := strings.Cut(name, architectures.EachElement)
 	objects := s.objects(list)
 	if objects == nil {
 		return nil

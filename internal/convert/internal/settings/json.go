@@ -50,7 +50,7 @@ func (o Object) at(path []string, value any) Object {
 	if i < 0 {
 		o, i = append(o, Member{path[0], Object(nil)}), len(o)
 	}
-	if values, ok := value.([]any); ok && len(path) > 2 && path[1] == strings.Trim(eachElement, ".") {
+	if values, ok := value.([]any); ok && len(path) > 2 && path[1] == strings.Trim(architectures.EachElement, ".") {
 		objects, _ := o[i].Value.([]Object)
 		for len(objects) < len(values) {
 			objects = append(objects, nil)
