@@ -16,6 +16,10 @@ var FloatTypes = []string{"dtype", "torch_dtype"}
 // and no member of another one.
 var RopeObjects = []string{"rope_scaling", "rope_parameters"}
 
+// EachElement is what names of fields have instead of the objects of a list: a.each.b is b of each
+// object of the list a.
+const EachElement = ".each."
+
 // RopeMembers are the fields that may also be outside of such an object. Inside counts.
 var RopeMembers = []string{"rope_theta", "partial_rotary_factor"}
 

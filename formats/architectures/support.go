@@ -88,7 +88,7 @@ func readSupport(file, text string) ([]Supported, error) {
 // gives reports what the block's models of a class can be converted to. A class that mlx-lm
 // lacks does not count against the block.
 func (s *Settings) gives(column string, c Class, reason string) Given {
-	written := s.writtenBack(c)
+	written := cmp.Or(s.Word("whole"), s.writtenBack(c))
 	switch {
 	case column == "mlx" && MLXClassOf(written) == nil:
 		return Given{Reason: "mlx-lm does not have the model type " + written}

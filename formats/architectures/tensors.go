@@ -115,6 +115,16 @@ func (a *Architecture) InHF(spelling, layer string, nth int) string {
 	return name
 }
 
+// InMLX returns the name that InHF would, in mlx-lm's files.
+func (a *Architecture) InMLX(spelling, layer string, nth int) string {
+	const body = "model."
+	name := a.InHF(spelling, layer, nth)
+	if strings.HasPrefix(a.MLXPrefix, body) && len(a.MLXPrefix) > len(body) {
+		name = strings.TrimPrefix(name, body)
+	}
+	return a.MLXPrefix + name
+}
+
 // GGUFPart and HFPart put the end to the name of a module, as [Tensor.Params] has it.
 func (t *Tensor) GGUFPart(name, param string) string {
 	if t.BareGGUF {

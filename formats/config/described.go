@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs/formats/architectures"
 )
@@ -145,6 +146,10 @@ func (m *model) ofLayer(name string) (any, bool) {
 
 // Field returns a field of config.json for expressions.
 func (m *model) Field(path string) any {
+	if strings.Contains(path, architectures.EachElement) { // objects of lists are not read here
+		m.unknown = true
+		return nil
+	}
 	v, _ := m.firstValue(nil, []string{path})
 	return plain(v)
 }

@@ -56,6 +56,8 @@ var habits = []habit{
 	{archs: "deepseek2 glm4moe", token: "[gMASK]", roles: glmRoles, pre: "glm4"},
 	{archs: "deepseek2-ocr", template: "{% for m in messages %}{{m['content']}}{% endfor %}"},
 	{archs: "refact", pre: "refact"},
+	{archs: "hunyuan-moe", pre: "hunyuan"},
+	{archs: "qwen2", field: "model_type", value: "kormo", pre: "kormo"},
 	{archs: "grok", pre: "grok-2"},
 	{archs: "hy_v4", pre: "hy_v4"},
 	{archs: "arctic", scored: true},

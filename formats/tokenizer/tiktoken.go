@@ -17,10 +17,17 @@ type ranked struct {
 	class string // its tokenizer_class
 	file  string
 	pre   string // llama.cpp's name for how it cuts texts
-	// reserved is how many special tokens follow the ranks. The text of a token that
-	// added_tokens_decoder does not name is name, with its id.
+	// The special tokens after the ranks: tokens with these names, with spaces between, and then as many
+	// whose names are name with a number. That is the token's id, or counted from 0. added_tokens_decoder
+	// may name a token of an id otherwise.
+	first    string
 	reserved int
 	name     string
+	counted  bool
+	// lines: a token's id is the number of its line, whatever rank is there, without the lines of tokens
+	// that are repeated.
+	lines bool
+	bos   string // the text of bos, whatever config.json names
 	// ends are architectures that take eos from tokenizer_config.json, whatever config.json names.
 	ends string
 }
@@ -29,6 +36,21 @@ type ranked struct {
 var rankedClasses = []ranked{
 	// Kimi K2 and Linear, Moonlight, Kimi VL: tokenization_moonshot.py, tokenization_kimi.py.
 	{class: "TikTokenTokenizer", file: "tiktoken.model", pre: "kimi-k2", reserved: 256 + 2, name: "<|reserved_token_%d|>", ends: "kimi-linear"},
+	// Hunyuan with experts: tokenization_hy.py.
+	{class: "HYTokenizer", file: "hy.tiktoken", pre: "hunyuan", first: "<|endoftext|> <|startoftext|> <|bos|> <|eos|> <|pad|>", reserved: 205, name: "<|extra_%d|>", counted: true,
+		lines: true, bos: "<|bos|>"},
+}
+
+// special returns the texts of the special tokens after so many ranks.
+func (r ranked) special(base int) []string {
+	list := strings.Fields(r.first)
+	for n := range r.reserved {
+		if !r.counted {
+			n += base
+		}
+		list = append(list, fmt.Sprintf(r.name, n))
+	}
+	return list
 }
 
 // tiktoken reads the vocabulary of a file of tiktoken: a line for each token, with its bytes in
@@ -44,17 +66,18 @@ func (s *source) tiktoken(v *Vocabulary) bool {
 		}
 		d := &document{failure: &s.failure, file: class.file, rows: s.Rows}
 		v.Model, v.Pre = "gpt2", class.pre
-		ranks := d.ranks(text)
+		ranks := d.ranks(text, class.lines)
 		if d.err == nil && len(ranks) > s.Rows {
 			d.fail("it has %d tokens, and the embedding %d rows", len(ranks), s.Rows)
 		}
-		if s.tables(v, s.Rows, len(ranks)+class.reserved); s.err != nil {
+		special := class.special(len(ranks))
+		if s.tables(v, s.Rows, len(ranks)+len(special)); s.err != nil {
 			return true
 		}
 		for id, text := range ranks {
 			v.Tokens[id], v.Types[id] = inLetters([]byte(text)), normal
 		}
-		s.reserve(v, class, len(ranks))
+		s.reserve(v, class, special, len(ranks))
 		whole := 0
 		if v.Merges, whole = d.lastMerges(ranks); whole > 0 {
 			v.Notes = append(v.Notes, fmt.Sprintf("of the tokens of %s, %d are not two tokens of lower ranks together: as from llama.cpp's converter, they have no merge, and llama.cpp gives no text such a token, as tiktoken does", class.file, whole))
@@ -65,38 +88,47 @@ func (s *source) tiktoken(v *Vocabulary) bool {
 	return false
 }
 
-// ranks returns the bytes of tokens by their ranks.
-func (d *document) ranks(text []byte) (list []string) {
+// ranks returns the bytes of tokens by their ranks, or in the order of their lines.
+func (d *document) ranks(text []byte, lines bool) (list []string) {
 	list = make([]string, 0, bytes.Count(text, []byte("\n"))+1)
+	seen := map[string]bool{}
 	for line := range bytes.Lines(text) {
 		token, rank, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
 		if token == "" && rank == "" {
 			continue
 		}
 		b, err := base64.StdEncoding.DecodeString(token)
-		if n, err2 := strconv.Atoi(rank); err != nil || err2 != nil || len(b) == 0 || n != len(list) {
+		if lines && seen[string(b)] {
+			continue
+		}
+		if n, err2 := strconv.Atoi(rank); err != nil || err2 != nil || len(b) == 0 || n != len(list) && !lines {
 			d.fail("its line %d, %s, is not the bytes of a token and the rank %d", len(list)+1, tensorfs.Quote(string(line)), len(list))
 			return nil
 		}
-		list = append(list, string(b))
+		if list = append(list, string(b)); lines {
+			seen[string(b)] = true
+		}
 	}
 	return list
 }
 
 // reserve names the special tokens after the ranks, and ids that no token has.
-func (s *source) reserve(v *Vocabulary, class ranked, base int) {
+func (s *source) reserve(v *Vocabulary, class ranked, special []string, base int) {
 	for id := base; id < len(v.Tokens); id++ {
-		if id < base+class.reserved {
-			v.Tokens[id], v.Types[id] = fmt.Sprintf(class.name, id), control
+		if n := id - base; n < len(special) {
+			v.Tokens[id], v.Types[id] = special[n], control
 		} else {
 			v.Tokens[id], v.Types[id] = padName(id), unused
 		}
 	}
 	s.decoder(len(v.Tokens), func(a addedToken) {
-		if a.id >= base && a.id < base+class.reserved {
+		if a.id >= base && a.id < base+len(special) {
 			v.Tokens[a.id] = a.content
 		}
 	})
+	if at := slices.Index(v.Tokens[base:], class.bos); at >= 0 {
+		v.Special["bos"] = base + at
+	}
 	if slices.Contains(strings.Fields(class.ends), s.Architecture) {
 		if at := slices.Index(v.Tokens[base:], s.settings.Raw("eos_token").Text()); at >= 0 {
 			v.Special["eos"] = base + at

@@ -105,3 +105,19 @@ func numbered(from, to int) (lines []string) {
 	}
 	return lines
 }
+
+// TestTiktokenOfLines reads Hunyuan's file of ranks, whose ids are the numbers of lines without repeated ones.
+func TestTiktokenOfLines(t *testing.T) {
+	f := load(t, "../../testdata/architectures/hunyuan-moe")
+	const rows = 337 + 5 + 205
+	for name, file := range map[string]string{
+		"as published":     f["hy.tiktoken"],
+		"other ranks":      strings.ReplaceAll(f["hy.tiktoken"], " 3\n", " 7\n"),
+		"a token repeated": strings.Replace(f["hy.tiktoken"], "Aw== 3\n", "Aw== 3\nAQ== 4\n", 1),
+	} {
+		want(t, name, f.with("hy.tiktoken", file), "hunyuan-moe", rows, map[string]any{"g.bos_token_id": uint32(339), "g.eos_token_id": uint32(340), "g.pre": "hunyuan"})
+	}
+	if _, err := f.with("hy.tiktoken", "AA== 0\nAQ\n").read(t, "hunyuan-moe", rows); err == nil || !strings.Contains(err.Error(), "its line 2, ") {
+		t.Errorf("a line without a rank: %v", err)
+	}
+}

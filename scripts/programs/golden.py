@@ -28,9 +28,10 @@ import sys
 import tempfile
 import types
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2] / "testdata/architectures"
 EXPECTED = ROOT / "expected"
@@ -38,7 +39,7 @@ PUBLISHED = ROOT.parent / "published"
 VISION = ROOT.parent / "vision"
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
 CONVERTER = VENVS / "converter"
-TOKENIZER = ("tokenizer", "spiece", "sentencepiece", "special_tokens_map", "added_tokens", "vocab", "merges", "chat_template")
+TOKENIZER = ("tokenizer", "spiece", "sentencepiece", "special_tokens_map", "added_tokens", "vocab", "merges", "chat_template", "tiktoken", "hy.tiktoken")
 # What a config.json says that no GGUF file has.
 TRANSIENT = ("torch_dtype", "dtype", "transformers_version", "auto_map", "use_cache", "initializer_range", "*dropout*", "*pdrop", "_name_or_path", "architectures_*")
 
@@ -143,8 +144,14 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
     base.AutoConfig = None if raw else transformers.AutoConfig  # which it goes on without
     if raw:  # AutoTokenizer asks a class of this kind for it, where transformers does not have the release's own
         transformers.PreTrainedConfig.max_position_embeddings = None
-    if (directory / "tiktoken.model").exists() and not (directory / "tokenizer.json").exists():
+    if any((directory / k.file).exists() for k in RANKED.values()) and not (directory / "tokenizer.json").exists():
         transformers.AutoTokenizer.from_pretrained = lambda *_, **__: ranked(directory)
+    from conversion.deci import DeciModel
+
+    # It knows the vocabulary of Llama 3 by its size, which a toy does not have.
+    DeciModel.set_vocab = lambda self: self._set_vocab_gpt2()
+    if (directory / "hy.tiktoken").exists():  # and <|bos|> by its id in the whole vocabulary of Hunyuan
+        base.gguf.GGUFWriter.add_bos_token_id = lambda self, _: self.add_uint32("tokenizer.ggml.bos_token_id", ranked(directory).special_tokens["<|bos|>"])
     # It asks the tokenizer for what transformers 5 does not tell any more.
     DeepseekV32Model.set_vocab = lambda self: self._set_vocab_gpt2()
     weights = {t["dtype"] for t in header(directory)[0].values() if len(t["shape"]) > 1}
@@ -167,19 +174,38 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
         return stored(out)
 
 
+class Ranked(NamedTuple):
+    """How the code beside a model makes a tokenizer of tiktoken's: the pre-tokenizer of its pattern, and the special tokens after the ranks."""
+
+    file: str
+    pre: str
+    special: Callable[[int, dict[int, str]], list[str]]  # by how many ranks there are, and the names in tokenizer_config.json
+
+
+RANKED = {
+    "TikTokenTokenizer": Ranked("tiktoken.model", "kimi-k2", lambda n, names: [names.get(i, f"<|reserved_token_{i}|>") for i in range(n, n + 258)]),
+    "HYTokenizer": Ranked("hy.tiktoken", "qwen2", lambda *_: ["<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>", "<|pad|>", *(f"<|extra_{n}|>" for n in range(205))]),
+}  # fmt: skip
+
+
 def ranked(directory: Path):
-    """A tokenizer of tiktoken's as the code beside the model makes it (tokenization_kimi.py): ranks, and 258 special tokens after them."""
+    """A tokenizer of tiktoken's as the code beside the model makes it (tokenization_kimi.py, tokenization_hy.py)."""
     import tiktoken
     from tiktoken.load import load_tiktoken_bpe
 
     said = json.loads((directory / "tokenizer_config.json").read_text())
-    names = {int(n): token["content"] for n, token in said["added_tokens_decoder"].items()}
-    ranks = load_tiktoken_bpe(str(directory / "tiktoken.model"))
-    special = {names.get(n, f"<|reserved_token_{n}|>"): n for n in range(len(ranks), len(ranks) + 258)}
+    kind = RANKED[said["tokenizer_class"]]
+    names = {int(n): token["content"] for n, token in said.get("added_tokens_decoder", {}).items()}
+    ranks = load_tiktoken_bpe(str(directory / kind.file))
+    special = {name: n for n, name in enumerate(kind.special(len(ranks), names), len(ranks))}
     table = json.loads((ROOT.parents[1] / "formats/tokenizer/pretokenizers.json").read_text())
-    row = next(r for r in table["rows"] if "kimi-k2" in r["pre"])
-    model = tiktoken.Encoding(name="tiktoken.model", pat_str="|".join(row["split"]), mergeable_ranks=ranks, special_tokens=special)
-    return types.SimpleNamespace(model=model, mergeable_ranks=ranks, special_tokens=special, vocab_size=model.n_vocab, eos_id=special[said["eos_token"]])
+    row = next(r for r in table["rows"] if kind.pre in r["pre"])
+    split = [table["expressions"].get(p.removeprefix("@"), p) for p in row["split"]]
+    model = tiktoken.Encoding(name=kind.file, pat_str="|".join(split), mergeable_ranks=ranks, special_tokens=special)
+    vocabulary = {**{token.decode("latin-1"): n for token, n in ranks.items()}, **special}
+    return types.SimpleNamespace(
+        model=model, mergeable_ranks=ranks, special_tokens=special, vocab_size=model.n_vocab, eos_id=special.get(said.get("eos_token")), get_vocab=lambda: vocabulary
+    )
 
 
 def stored(file: Path):
@@ -324,7 +350,7 @@ def weights_of(directory: Path) -> dict[str, tuple[str, list[int], bytes]]:
     return found
 
 
-BESIDE = ("*_config", "image_*", "video_*", "vision_*", "audio_*", "boi_*", "eoi_*", "boa_*", "eoa_*")  # and what is about other parts of a model
+BESIDE = ("*_config", "image_*", "video_*", "vision_*", "audio_*", "boi_*", "eoi_*", "boa_*", "eoa_*", "ignore_index", "media_*", "use_unified_*")  # and what is about other parts of a model
 # Names of what is beside a language model, and what its own begin with there.
 TOWERS = ("*visual.*", "*vision_*", "*audio_*", "*talker.*", "*token2wav.*", "*code2wav.*", "*projector*", "*embed_vision*", "*embed_audio*", "*merger.*")
 BEFORE = ("language_model.", "thinker.")

@@ -33,11 +33,12 @@ type difference struct {
 // its GGUF file's tree. Each was compared with what llama.cpp's converter writes and with what
 // transformers and llama.cpp make of it.
 var judged = []difference{
-	{"llama3 mlx-llama3-4bit exaone exaone4 exaone4.5 apertus llama-embed step3.5 step3.7", "rope_scaling_factor rope_orig_ctx", "directory",
+	{"deci llama3 mlx-llama3-4bit exaone exaone4 exaone4.5 apertus llama-embed step3.5 step3.7", "rope_scaling_factor rope_orig_ctx", "directory",
 		"the converter writes the divisors that follow from the scaling of Llama 3 to a tensor, and none of its parameters"},
 	{"internlm2 internlm3", "rope_scaling_type rope_scaling_factor", "directory",
 		"llama.cpp has no dynamic scaling, and the converter writes none: the model is the same up to the length that it was trained with"},
 	{"minicpm3", "rope_orig_ctx", "directory", "the converter writes no key: the description holds the field equal to max_position_embeddings"},
+	{"nemotron_h-puzzle", "ffn_dim ffn_dim_per_layer n_experts_used", "file", "config.json names them in the objects of a list, which the schema of all formats does not read"},
 	{"deepseek3", "n_nextn_layers", "both", "the converter leaves the layer that predicts further tokens out of the file"},
 	{"minicpmv4.6", "n_nextn_layers", "file", "config.json counts a layer that predicts further tokens, and the directory has no tensors of it"},
 	{"qwen3 mt5 t5-lm-head umt5", "tie_embeddings", "both", "config.json says that the matrices are tied, and the directory stores both: a GGUF file has what is stored"},

@@ -28,8 +28,11 @@ func turnedHalf(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	return arrange.Transpose(t)
 }
 
-// sideBySide puts the gates and the ups into one stack, with the gates.
+// sideBySide puts the gates and the ups into one stack, with the gates. mlx-lm has them as GGUF has.
 func sideBySide(w *Walk, m *module) error {
+	if w.To == MLX {
+		return w.putAlike(m)
+	}
 	before, last := lastPart(m.from)
 	if last != "gate" {
 		return nil
@@ -63,11 +66,23 @@ func turnedStack(w *Walk, p *part) (*tensorfs.Tensor, error) {
 }
 
 func turnedBack(w *Walk, m *module) error {
+	if w.To == MLX {
+		return w.putAlike(m)
+	}
 	t, err := w.taken(m.from+".weight", m.Shape, architectures.Always)
 	if err != nil {
 		return err
 	}
 	return w.putTurned(m, t, OriginOf(t))
+}
+
+// putAlike puts the weight of a module as it is.
+func (w *Walk) putAlike(m *module) error {
+	t, err := w.taken(m.from+".weight", m.Shape, architectures.Always)
+	if err != nil {
+		return err
+	}
+	return w.Put(m.to+".weight", t, OriginOf(t), m.Plain)
 }
 
 func (w *Walk) putTurned(m *module, t *tensorfs.Tensor, at Origin) error {

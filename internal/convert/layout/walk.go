@@ -253,7 +253,7 @@ func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	case apart:
 		return &module{t, from, w.nextSpelling(t.Module, spelling)}
 	case w.To == MLX:
-		return &module{t, from, w.Arch.MLXPrefix + w.Arch.InHF(spelling, layer, nth)}
+		return &module{t, from, w.Arch.InMLX(spelling, layer, nth)}
 	default:
 		name := w.Arch.InHF(spelling, layer, nth)
 		if w.Arch.Bare != nil && w.Arch.Bare.Holds(w.Fact) {

@@ -13,7 +13,7 @@ func TestNoClass(t *testing.T) {
 		`{"architectures":["WobbleForCausalLM"]}`:                   `"WobbleForCausalLM" cannot be converted to GGUF: llama.cpp's converter does not have it`,
 		`{"architectures":["MllamaForConditionalGeneration"]}`:      "llama.cpp's converter does not have it",
 		`{"architectures":["XverseForCausalLM"]}`:                   `"XverseForCausalLM" cannot be converted to GGUF: the converter writes a vocabulary of pieces without scores`,
-		`{"architectures":["QWenLMHeadModel"],"model_type":"qwen"}`: "tiktoken",
+		`{"architectures":["QWenLMHeadModel"],"model_type":"qwen"}`: "llama.cpp loads no such file",
 		`{"model_type":"wobble"}`:                                   `the architecture "wobble"`,
 		`{"architectures":["KimiK3ForConditionalGeneration"],"text_config":{"architectures":["KimiLinearForCausalLM"],"model_type":"kimi_linear"}}`: `"KimiK3ForConditionalGeneration" cannot be converted to GGUF: the converter packs`,
 	} {

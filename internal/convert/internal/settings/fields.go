@@ -45,6 +45,8 @@ type Fields struct {
 	asked     map[string]bool // fields that were asked for, with their paths; nil if that is not needed
 	askedRope map[string]bool // the same of what is said about rotary embeddings
 
+	elements map[string][]jsonobj.Object // of lists of objects, by their paths; nil if that is not needed
+
 	usual func(name string) any // what the model's class takes for a field that is missing; nil if that is not known
 }
 
@@ -163,6 +165,9 @@ func (s Fields) askedInside(name string) bool {
 // plain returns a field as expressions have values, nil without it. One that keys.txt
 // has is of its kind.
 func (s Fields) plain(name string) any {
+	if isOfEach(name) {
+		return s.each(name)
+	}
 	if f := architectures.FactOfField(name); f != nil && !f.List {
 		if _, list := s.Value(name).(tensorfs.Array); !list {
 			v, _ := s.fact(f, name)

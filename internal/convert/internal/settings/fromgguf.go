@@ -176,10 +176,17 @@ func isEqual(v, want any) bool {
 // Config returns config.json.
 func (s *Model) Config() ([]byte, error) {
 	o := Object{{"architectures", []string{s.arch.Written.Name}}, {"model_type", s.modelType()}}
+	whole := s.arch.Word("whole")
+	if s.given.MLX && whole != "" {
+		o = o[1:]
+	}
 	for i := range s.arch.Config {
 		if item := &s.arch.Config[i]; item.When.HoldsIn(&s.env) {
 			o = o.at(strings.Split(item.Name, "."), s.field(item))
 		}
+	}
+	if s.given.MLX && whole != "" { // mlx-lm has the class only as part of that
+		o = Object{{"architectures", []string{s.arch.Classes[0].Name}}, {"model_type", whole}, {"text_config", o}}
 	}
 	o = o.With("bos_token_id", s.tokenID("bos_token_id")).With("eos_token_id", s.endTokens()).With("pad_token_id", s.tokenID("padding_token_id"))
 	o = o.With("torch_dtype", s.given.Torch)

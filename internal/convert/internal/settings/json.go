@@ -41,7 +41,7 @@ func (o Object) With(name string, value any) Object {
 }
 
 // at returns the object with a member in nested objects, which are made if they are
-// missing.
+// missing. In the objects of a list, a list of values becomes a member of each.
 func (o Object) at(path []string, value any) Object {
 	if len(path) == 1 || value == nil {
 		return o.With(path[0], value)
@@ -49,6 +49,17 @@ func (o Object) at(path []string, value any) Object {
 	i := o.Index(path[0])
 	if i < 0 {
 		o, i = append(o, Member{path[0], Object(nil)}), len(o)
+	}
+	if values, ok := value.([]any); ok && len(path) > 2 && path[1] == strings.Trim(architectures.EachElement, ".") {
+		objects, _ := o[i].Value.([]Object)
+		for len(objects) < len(values) {
+			objects = append(objects, nil)
+		}
+		for n, v := range values {
+			objects[n] = objects[n].at(path[2:], v)
+		}
+		o[i].Value = objects
+		return o
 	}
 	inner, _ := o[i].Value.(Object)
 	o[i].Value = inner.at(path[1:], value)

@@ -189,8 +189,17 @@ func (s *Model) raw(name string) any {
 	return v
 }
 
-// Field returns a field of config.json for expressions.
-func (s *Model) Field(path string) any { return s.cfg.plain(path) }
+// Field returns a field of config.json for expressions. Of a field of each object of a list it is the layer's one.
+func (s *Model) Field(path string) any {
+	v := s.cfg.plain(path)
+	if list, ok := v.([]any); ok && isOfEach(path) && s.env.Layer() >= 0 {
+		if s.env.Layer() >= int64(len(list)) {
+			return nil
+		}
+		return list[s.env.Layer()]
+	}
+	return v
+}
 
 // Shape returns the shape of a tensor for expressions.
 func (s *Model) Shape(tensor string) []int64 {

@@ -21,6 +21,7 @@ func ToGGUF(m *tensorfs.Model, cfg Fields) (*Model, error) {
 	}
 	s := newModel(m, architectures.ToGGUF)
 	cfg.asked, cfg.askedRope = map[string]bool{}, map[string]bool{}
+	cfg.elements = map[string][]jsonobj.Object{}
 	s.cfg = cfg // for the class
 	s.reads = s.programsRead(cfg.top, cfg.top.Value("model_type"), cfg.text.Value("model_type"))
 	s.class = s.classReads(cfg.top, cfg.top.Value("model_type"), cfg.text.Value("model_type"))
@@ -310,7 +311,21 @@ func (s *Model) only(o *architectures.Only) {
 	if len(o.Values) == 0 { // it has to be absent
 		cfg.usual = nil
 	}
-	v := cfg.Value(o.Field)
+	if isOfEach(o.Field) {
+		list, _ := cfg.each(o.Field).([]any)
+		for _, v := range list {
+			s.onlyValue(o, v)
+		}
+		return
+	}
+	s.onlyValue(o, cfg.Value(o.Field))
+}
+
+// onlyValue refuses a value of such a field.
+func (s *Model) onlyValue(o *architectures.Only, v any) {
+	if n, ok := v.(int64); ok {
+		v = float64(n)
+	}
 	if x, ok := finite(v); ok {
 		v = x
 	}

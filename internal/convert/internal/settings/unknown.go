@@ -165,6 +165,10 @@ func (s *Model) checkObject(path string, modelType any, o jsonobj.Object) {
 		case s.cfg.asked[full] || s.arch.Knows(full) || s.isConstant(full, o.Value(name)):
 		case o.Raw(name).Kind() == '{' && s.cfg.askedInside(full):
 			s.checkObject(full+".", modelType, o.Object(name))
+		case s.cfg.askedInside(full+strings.TrimSuffix(architectures.EachElement, ".")) && s.cfg.objects(full) != nil:
+			for _, element := range s.cfg.objects(full) {
+				s.checkObject(full+architectures.EachElement, modelType, element)
+			}
 		default:
 			s.checkField(full, modelType, o.Raw(name), o.Value(name))
 		}
