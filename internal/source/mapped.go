@@ -220,8 +220,8 @@ func (m *Mapped) slicesIf(dst [][]byte, off, n, start, end int64) ([][]byte, boo
 	return append(dst, m.mem[off:off+n:off+n]), true, nil
 }
 
-// enoughAhead is a read-ahead of the disk beside which ours only costs: the kernel then
-// brings in large parts itself, and in larger pages, and keeps them.
+// enoughAhead is a read-ahead of the disk beside which ours only costs, unless the disk is
+// slow: the kernel then brings in large parts itself, and in larger pages, and keeps them.
 const enoughAhead = 1 << 20
 
 // readAhead brings in what the reader of [off, off+n) probably reads next.

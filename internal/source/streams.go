@@ -38,17 +38,14 @@ var (
 // follow prepares a file that is being opened for streams.
 func (m *Mapped) follow(size int64) {
 	m.ahead.Window = cachedWindow
-	m.undecided = streams.Allowed() && onlySlow.Load()
-	if streams.Allowed() && !m.undecided {
-		m.ahead.Window = directWindow
-	}
+	m.undecided = streams.Allowed()
 	m.direct = streams.File(m.fd, size, m.ahead.Widen)
 }
 
 // decide finds at the first stream through the file whether it is read past the page cache.
 func (m *Mapped) decide() {
 	m.decided.Do(func() {
-		if m.Slow() {
+		if !onlySlow.Load() && m.step() < enoughAhead || m.Slow() {
 			m.ahead.Change(directWindow)
 		} else {
 			m.direct.Refuse()
