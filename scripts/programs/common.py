@@ -82,12 +82,13 @@ def cases(program: str, wanted: Callable[[str, Recipe], bool]) -> Iterator[Case]
                 yield Case(name, form, source, root, seen)
 
 
-# The form of models that are made once, and where they are: golden models, and models whose config.json is as it is published.
-GOLDEN = dict(any="architectures", published="published")
+# The form of models that are made once, and where they are: golden models, models whose config.json is as it is published, and models
+# with towers.
+GOLDEN = dict(any="architectures", published="published", vision="vision", audio="audio")
 
 
 def golden(program: str, sources: tuple[str, ...], names: Collection[str] = (), forms: Collection[str] = ("any",)) -> Iterator[Case]:
-    """The models, or some of them, of testdata/architectures, and those of testdata/published: of directories (hf), of the GGUF files that they
+    """The models, or some of them, of testdata/architectures, testdata/published, testdata/vision and testdata/audio: of directories (hf), of the GGUF files that they
     become, and of those with the file of a vision tower beside them (tower)."""
     only = [part for part in os.environ.get("ONLY", "").split("/") if part]
     for form in forms:

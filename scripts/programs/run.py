@@ -25,6 +25,7 @@ ARCHITECTURES = ROOT / "testdata/architectures"
 PUBLISHED = ROOT / "testdata/published"
 PACKED = ROOT / "testdata/quantise/foreign.zip"
 IMAGES = ROOT / "testdata/images"
+TOWER_KINDS = ("vision", "audio")
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
 CHECKS = (  # the program, where it is installed, its checks
     ("transformers-4", "hf4", "check_transformers.py"),
@@ -37,6 +38,7 @@ CHECKS = (  # the program, where it is installed, its checks
     ("transformers-5", "hf5", "check_fields.py"),
     ("boto3", "settings", "check_settings.py"),
     ("xllamacpp", "llama", "check_pictures.py"),
+    ("xllamacpp", "llama", "check_towers.py"),
     ("converter", "convert", "check_converter.py"),
     ("ollama-convert", "llama", "check_dialect.py"),
     ("compressed-tensors", "packed", "check_packed.py"),
@@ -106,6 +108,8 @@ class Trial:
         if name not in RECIPES:
             self.architectures(name)
             self.published(name)
+            for kind in TOWER_KINDS:
+                self.directories(kind, golden(ROOT / "testdata" / kind), name)
             self.packed(name)
             self.images(name)
         if not name or name in RECIPES:
@@ -348,7 +352,7 @@ def main() -> int:
     options = parser.parse_args()
     stores = options.only.split("/")[1:2] == ["out"]  # of check_stores.py, which makes what it needs
     fields = options.only.split("/")[0] in ("config_fields", "settings")  # of checks that need no model
-    known = [*RECIPES, *DIALECTS, *toy_names(), *(d.name for d in golden(ARCHITECTURES) + golden(PUBLISHED)), *(f.parent.name for f in IMAGES.glob("*/model.safetensors"))]
+    known = [*RECIPES, *DIALECTS, *toy_names(), *(d.name for d in golden(ARCHITECTURES) + golden(PUBLISHED) + [d for kind in TOWER_KINDS for d in golden(ROOT / "testdata" / kind)]), *(f.parent.name for f in IMAGES.glob("*/model.safetensors"))]
     if options.only and not stores and not fields and (name := options.only.split("/")[0]) not in known:
         with zipfile.ZipFile(PACKED) as files:
             if f"{name}/config.json" not in files.namelist():
