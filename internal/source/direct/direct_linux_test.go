@@ -222,35 +222,22 @@ func TestManyStreams(t *testing.T) {
 // More pieces are begun of a file whose disk answers each after a while, and not of one that answers them one after
 // another.
 func TestWiden(t *testing.T) {
-	for name, c := range map[string]struct {
-		inTurn bool
-		most   int64 // of the window, in pieces
-	}{
-		"a slow disk": {false, most + 1}, "a disk that is used up": {true, first + more + 1},
-	} {
-		p := allowed(t, most+4)
-		var turn sync.Mutex
-		var window atomic.Int64
-		window.Store(Stream)
-		f := p.File(-1, 1<<40, window.Store)
-		f.read = func(b []byte, _ int64) (int, error) {
-			if c.inTurn {
-				turn.Lock()
-				defer turn.Unlock()
+	for name, c := range map[string]struct{ atOnce, want int64 }{"a slow disk": {100, most}, "a disk that is used up": {1, first}} {
+		window := int64(Stream)
+		f := allowed(t, 6).File(-1, 1<<40, func(w int64) { window = w })
+		now := time.Unix(1000, 0)
+		f.now = func() time.Time { return now }
+		for range 200 {
+			under := window/Size - 1
+			f.under = int(under)
+			now = now.Add(20 * time.Millisecond / time.Duration(min(under, c.atOnce)))
+			f.came(Size)
+			if window > (most+1)*Size {
+				t.Fatalf("%s: a window of %d", name, window)
 			}
-			time.Sleep(2 * time.Millisecond)
-			return len(b), nil
 		}
-		widest := int64(0)
-		for off := int64(0); off < 200*Size; off += Size {
-			for at := off; at < off+window.Load(); at += Size {
-				f.Begin(at)
-			}
-			widest = max(widest, window.Load())
-			f.ReadAt(make([]byte, Size), off)
-		}
-		if pieces := widest / Size; pieces > c.most || !c.inTurn && pieces == first+1 {
-			t.Errorf("%s: pieces of %d are begun", name, pieces)
+		if got := window/Size - 1; got != c.want {
+			t.Errorf("%s: %d pieces are on their way, want %d", name, got, c.want)
 		}
 		f.Close()
 	}

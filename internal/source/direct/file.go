@@ -16,6 +16,7 @@ type File struct {
 	file    int // its owner's descriptor
 	size    int64
 	read    func(b []byte, off int64) (int, error)
+	now     func() time.Time // for the pace
 	refused atomic.Bool // for good
 	coming  sync.WaitGroup
 	pieces  int                // that the pool has of it; guarded by the pool
@@ -33,7 +34,7 @@ type File struct {
 // should be begun, in bytes, whenever that changes from Stream at first.
 func (p *Pool) File(fd int, size int64, widen func(window int64)) *File {
 	f := &File{pool: p, file: fd, size: size, pace: readahead.Pace{Parts: first, More: more, Most: most, Size: Size}, widen: widen}
-	f.read = f.pread
+	f.read, f.now = f.pread, time.Now
 	return f
 }
 
@@ -90,7 +91,7 @@ func (x *piece) bringIn(n int) {
 func (f *File) came(n int64) {
 	f.pool.mu.Lock()
 	defer f.pool.mu.Unlock()
-	if f.pace.Came(n, int64(f.under), time.Now()) {
+	if f.pace.Came(n, int64(f.under), f.now()) {
 		f.widen((f.pace.Parts + 1) * Size)
 	}
 	f.under--
