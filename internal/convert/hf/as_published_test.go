@@ -320,6 +320,7 @@ func TestChangedConfigs(t *testing.T) {
 		{"phimoe", map[string]any{"rope_scaling": phiScaling(1.243, 1.3540064007726602)}, "phimoe.rope.scaling.attn_factor", float32(1.3540064), "", "long_mscale and short_mscale of rope_scaling are left out"},
 		{"phimoe", map[string]any{"rope_scaling": phiScaling(1.3540064007726602, 1.5)}, "phimoe.rope.scaling.attn_factor", float32(1.3540064), "", "long_mscale and short_mscale of rope_scaling are left out"},
 		{"falcon-h1", map[string]any{"tie_word_embeddings": true}, "", nil, "", "lm_head_multiplier is left out"},
+		{"deci", nil, "deci.block_count", uint32(4), "", "llama.cpp leaves out the attention of layers without a feed-forward"},
 	} {
 		files := onDisk(t, data+"architectures/"+c.model)
 		config := map[string]any{}
