@@ -32,7 +32,7 @@ func ReadSlowDirect(most func() int64) {
 // Through the page cache the kernel is told of 32 MiB; a stream past it widens its window.
 var (
 	cachedWindow = readahead.Window{Ahead: 32 << 20, Piece: 8 << 20, Beyond: 8 << 20}
-	directWindow = readahead.Window{Ahead: direct.Stream, Piece: direct.Size, Beyond: direct.Size, Onward: true}
+	directWindow = readahead.Window{Ahead: direct.Stream, Piece: direct.Size, Beyond: direct.Size, Onward: true, Shared: true}
 )
 
 // follow prepares a file that is being opened for streams.

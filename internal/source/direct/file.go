@@ -17,7 +17,7 @@ type File struct {
 	size    int64
 	read    func(b []byte, off int64) (int, error)
 	now     func() time.Time // for the pace
-	refused atomic.Bool // for good
+	refused atomic.Bool      // for good
 	coming  sync.WaitGroup
 	pieces  int                // that the pool has of it; guarded by the pool
 	under   int                // that are on their way; guarded by the pool

@@ -32,6 +32,9 @@ type Window struct {
 	// reader read in a row before it came into the section: who went from one section
 	// to the next will go to another.
 	Onward bool
+	// Shared divides what is asked for ahead of all readers among them, whose number is
+	// that of the streams with a read among the last of the file. Each has one piece.
+	Shared bool
 }
 
 // Span is the range [From, To) of a file.
@@ -48,6 +51,7 @@ type stream struct {
 
 const (
 	maxStreams = 16 // the one not used for longest makes room
+	lately     = 4 * maxStreams
 	minWindow  = 2 << 20
 	smallest   = 16 << 10 // a read that may begin a stream
 	firstRun   = 512 << 10
@@ -94,7 +98,7 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 	if t.Onward {
 		beyond = max(beyond, s.read-(s.next-start))
 	}
-	limit := min(s.next+min(max(2*s.run, minWindow), t.Ahead), end+beyond)
+	limit := min(s.next+min(max(2*s.run, minWindow), t.each()), end+beyond)
 	// In whole chunks, but at once up to the next read. If the reader was further on, in
 	// another section, the end of this one comes first.
 	for s.ahead < min(s.next, limit) || s.ahead+t.Piece <= limit {
@@ -103,6 +107,20 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 		s.ahead = to
 	}
 	return dst
+}
+
+// each returns how far ahead of each reader the file is asked for at most. mu is held.
+func (t *Tracker) each() int64 {
+	if !t.Shared {
+		return t.Ahead
+	}
+	reading := int64(0)
+	for i := range t.streams {
+		if s := &t.streams[i]; s.used != 0 && t.clock-s.used < lately {
+			reading++
+		}
+	}
+	return min(t.Ahead, max(t.Ahead/reading, t.Piece))
 }
 
 // Change changes the window for later reads.

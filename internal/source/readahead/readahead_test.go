@@ -181,3 +181,38 @@ func TestOnward(t *testing.T) {
 		}
 	}
 }
+
+// Readers that share a window have as much of it together as one reader has, and each a piece; a reader that is left
+// has all of it again.
+func TestShared(t *testing.T) {
+	const apart, window, own = 256 * mib, 64 * mib, 4 * mib
+	for _, readers := range []int64{1, 4, maxStreams} {
+		tr := Tracker{Window: Window{Ahead: window, Piece: own, Shared: true}}
+		ahead := make([]int64, readers)
+		read := func(i, off int64) {
+			for _, s := range tr.Read(nil, i*apart+off, mib, i*apart, (i+1)*apart) {
+				ahead[i] = max(ahead[i], s.To-i*apart-off-mib)
+			}
+		}
+		for off := int64(0); off < 64*mib; off += mib {
+			if off == 32*mib {
+				clear(ahead) // without what was asked for before the others came
+			}
+			for i := range readers {
+				read(i, off)
+			}
+		}
+		for i, got := range ahead {
+			if want := max(window/readers, own); got > want || got < want-own {
+				t.Errorf("%d readers: reader %d has %d bytes ahead, want %d", readers, i, got, want)
+			}
+		}
+		clear(ahead)
+		for off := int64(64 * mib); off < 160*mib; off += mib {
+			read(0, off)
+		}
+		if ahead[0] < window-own {
+			t.Errorf("of %d readers the one that is left has %d bytes ahead, want %d", readers, ahead[0], window)
+		}
+	}
+}
