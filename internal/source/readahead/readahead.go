@@ -32,8 +32,7 @@ type Window struct {
 	// reader read in a row before it came into the section: who went from one section
 	// to the next will go to another.
 	Onward bool
-	// Shared divides what is asked for ahead of all readers among them, whose number is
-	// that of the streams with a read among the last of the file. Each has one piece.
+	// Shared divides Ahead among the streams that read lately. Each has at least one piece.
 	Shared bool
 }
 

@@ -182,8 +182,8 @@ func TestOnward(t *testing.T) {
 	}
 }
 
-// Readers that share a window have as much of it together as one reader has, and each a piece; a reader that is left
-// has all of it again.
+// Readers that share a window have as much of it together as one reader has, and each a piece. A reader that goes on
+// after all other readers has all of it.
 func TestShared(t *testing.T) {
 	const apart, window, own = 256 * mib, 64 * mib, 4 * mib
 	for _, readers := range []int64{1, 4, maxStreams} {
@@ -196,7 +196,7 @@ func TestShared(t *testing.T) {
 		}
 		for off := int64(0); off < 64*mib; off += mib {
 			if off == 32*mib {
-				clear(ahead) // without what was asked for before the others came
+				clear(ahead) // without what was asked for before all readers had begun
 			}
 			for i := range readers {
 				read(i, off)
