@@ -27,7 +27,7 @@ func TestSlowDisk(t *testing.T) {
 	wants := map[string][]byte{"gguf/model.gguf": g.Bytes(), "raw/output.weight": data}
 	slow := func(t *testing.T) (model string, disk *testslow.Mounted) {
 		mnt := t.TempDir()
-		disk, err := testslow.Disk{Latency: 5 * time.Millisecond, Rate: 1e9, AtOnce: 64}.Mount(dir, mnt)
+		disk, err := testslow.Disk{Latency: 40 * time.Millisecond, Rate: 1e9, AtOnce: 64}.Mount(dir, mnt)
 		if err != nil {
 			t.Skipf("NOT TESTED: there is no slow disk: %v", err)
 		}

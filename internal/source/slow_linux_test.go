@@ -21,7 +21,7 @@ func onSlowDisk(t *testing.T) (path string, content []byte, disk *testslow.Mount
 	if err := os.WriteFile(filepath.Join(dir, "file"), content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	disk, err := testslow.Disk{Latency: 5 * time.Millisecond, Rate: 1e9, AtOnce: 64}.Mount(dir, mnt)
+	disk, err := testslow.Disk{Latency: 40 * time.Millisecond, Rate: 1e9, AtOnce: 64}.Mount(dir, mnt)
 	if err != nil {
 		t.Skipf("NOT TESTED: there is no slow disk: %v", err)
 	}
