@@ -223,6 +223,9 @@ func TestNames(t *testing.T) {
 						if slices.Contains(want, module+param) {
 							continue // of another way of scaling
 						}
+						if x.When != nil && slices.ContainsFunc(have, func(h names.Source) bool { return h.Name == s }) {
+							continue // of another kind of layer
+						}
 						have = append(have, names.Source{Name: s, Shape: shape})
 						want = append(want, module+param)
 					}

@@ -29,7 +29,7 @@ func mistake(file string, line int, format string, args ...any) error {
 // knownWords are the words of a block.
 var knownWords = strings.Fields(`
 	makes prefix mlx bare first layer last next dropped varies sizes implied
-	class writes whole gguf when where answers only known refuse rope keys needs vocab config heads yarn period ends check agree mlx_agree
+	class writes whole gguf when where answers only known refuse rope keys needs vocab config heads yarn period ends check agree hf_agree mlx_agree
 	tower rows types beside joined text tokens marked within also`)
 
 // ownWords are not taken over from the block that a block is like.

@@ -112,7 +112,7 @@ func other(v any) any {
 
 // harmless are fields that a class reads, and whose value changes no key.
 var harmless = map[string]string{
-	"training":     "*dropout* *_pdrop initializer_* init_* rescale_prenorm_residual *jitter* router_aux_loss_coef time_step_m* time_step_floor time_step_scale learnable_sink_init sparse_pred*",
+	"training":     "*dropout* *_pdrop initializer_* init_* rescale_prenorm_residual *jitter* router_aux_loss_coef mtp_loss_scaling_factor time_step_m* time_step_floor time_step_scale learnable_sink_init sparse_pred*",
 	"answers":      "*_token_id *_token_index im_*_id use_cache num_logits_to_keep output_router_logits is_decoder is_encoder_decoder classifier_* decoder_bias summary_*",
 	"precision":    "*fp32* mamba_ssm_cache_dtype use_mamba* use_associative_scan chunk_size mamba_chunk_size pretraining_tp reorder_and_upcast_attn",
 	"other parts":  "audio_* vision_* image_* projector_* projectors_bias multimodal_projector_bias mm_tokens_per_image spatial_merge_size scale_factor downsample_* drop_vision* insert_layer_id merger_times enable_audio_output",

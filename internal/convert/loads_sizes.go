@@ -77,7 +77,7 @@ func (h *header) rotated() string {
 var keySizes = []string{"width", "q", "k", "v", "o", "ff", "eff", "q_rank", "kv_rank", "inner", "state", "dt_rank", "kernel"}
 
 // sameShape are the moves of modules that have the shape of their row in GGUF.
-var sameShape = []string{"heads", "stack", "alternate", "kernel", "neg_exp"}
+var sameShape = []string{"heads", "stack", "alternate", "kernel", "neg_exp", "exp"}
 
 // ofLatent are the facts that hold for the tensors of architectures with latent attention, whose keys say other sizes of heads.
 var ofLatent = []string{"dim", "ffn_dim", "expert_ffn_dim", "q_lora_rank", "kv_lora_rank"}

@@ -22,7 +22,7 @@ var alwaysF32 = []string{
 	"_norm.weight",
 	"ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight", "token_types.weight",
 	"ssm_conv1d.weight", "ssm_conv1d_q.weight", "ssm_conv1d_k.weight", "ssm_conv1d_v.weight", "shortconv.conv.weight", "indexer.proj.weight",
-	"indexer.q_proj.weight", "indexer.k_proj.weight",
+	"indexer.q_proj.weight", "indexer.k_proj.weight", "indexer_compressor_ape.weight", "indexer_compressor_gate.weight",
 	"time_mix_first.weight", "time_mix_w1.weight", "time_mix_w2.weight", "time_mix_decay_w1.weight", "time_mix_decay_w2.weight", "time_mix_lerp_fused.weight",
 	"hc_attn_fn.weight", "hc_ffn_fn.weight", "output_hc_fn.weight",
 	"altup_correct_coef.weight", "altup_predict_coef.weight",

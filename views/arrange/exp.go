@@ -15,6 +15,13 @@ func NegativeExp(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return calculated("applied to", t, tensorfs.F32, numbersBy(func(x float32) float32 { return float32(-math.Exp(float64(x))) }))
 }
 
+// Exp returns exp(x) of the numbers of t as [NegativeExp] returns -exp(x).
+func Exp(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return calculated("applied to", t, tensorfs.F32, numbersBy(exp32))
+}
+
+func exp32(x float32) float32 { return float32(math.Exp(float64(x))) }
+
 // Multiply returns the numbers of t, each multiplied by the factors one after the other in
 // F32, and rounded once to the type of t.
 func Multiply(t *tensorfs.Tensor, factors ...float32) (*tensorfs.Tensor, error) {
@@ -71,6 +78,16 @@ func LogOfNegative(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return undone(t, logOf, func(x float32) float32 { return float32(-math.Exp(float64(x))) }, func(x float32) error {
 		if !(x < 0) || math.IsInf(float64(x), -1) {
 			return fmt.Errorf("%v has no logarithm of its negative", x)
+		}
+		return nil
+	})
+}
+
+// LogOf undoes [Exp] as [LogOfNegative] does [NegativeExp].
+func LogOf(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return undone(t, func(x float32) float32 { return logOf(-x) }, exp32, func(x float32) error {
+		if !(x > 0) || math.IsInf(float64(x), 1) {
+			return fmt.Errorf("%v has no logarithm", x)
 		}
 		return nil
 	})

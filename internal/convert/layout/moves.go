@@ -45,6 +45,7 @@ var moves = map[string]Move{
 	"times":        {To: times},
 	"times_states": {To: timesStates},
 	"neg_exp":      {To: negativeExp, From: logarithm},
+	"exp":          {To: exponential, From: logarithmOfExp},
 	"centred":      {To: centred},
 	"in_key":       {Find: intoKey, All: outOfKey},
 	"latent_k":     {Find: latentK, All: joinLatent},

@@ -23,6 +23,18 @@ func logarithm(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.LogOfNegative(t)
 }
 
+func exponential(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return arrange.Exp(t)
+}
+
+func logarithmOfExp(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	t, err := w.Numbers(w.name(p), t, tensorfs.F32)
+	if err != nil {
+		return nil, err
+	}
+	return arrange.LogOf(t)
+}
+
 // centred takes the mean from what corrects the choice of experts, which changes no choice.
 func centred(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	t, err := plain(t)

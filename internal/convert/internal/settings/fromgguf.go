@@ -74,6 +74,8 @@ func (s *Model) checkConfig() {
 	s.checkFixed()
 	if s.given.MLX {
 		s.agree("mlx_agree")
+	} else {
+		s.agree("hf_agree")
 	}
 	for i := range s.arch.Config { // keys with a single number
 		if f := s.arch.Config[i].Fact; f != nil && !s.arch.Config[i].Always && s.failed == nil {

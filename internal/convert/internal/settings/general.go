@@ -83,11 +83,7 @@ var generalMeanings = map[string]meaning{
 	})},
 	"nothing": {nothing, nothing},
 	// A condition, and why nothing is made unless it holds.
-	"must": {toGGUF: check(func(c call) {
-		if !c.args[0].HoldsIn(&c.env) {
-			c.refuse("%s", c.arg(1))
-		}
-	})},
+	"must": {check(must), check(must)},
 	// A condition in which a GGUF file computes something else, and what a user should know of it.
 	"note": {toGGUF: check(func(c call) {
 		if c.args[0].HoldsIn(&c.env) {
@@ -224,4 +220,11 @@ func capitals(w string) string {
 		}
 		return r
 	}, w)
+}
+
+// must refuses a model unless a condition holds.
+func must(c call) {
+	if !c.args[0].HoldsIn(&c.env) {
+		c.refuse("%s", c.arg(1))
+	}
 }

@@ -52,7 +52,7 @@ func TestMeanings(t *testing.T) {
 				}
 			}
 		}
-		for _, word := range []string{"check", "refuse", "agree", "mlx_agree"} {
+		for _, word := range []string{"check", "refuse", "agree", "hf_agree", "mlx_agree"} {
 			for _, e := range a.Calls(word) {
 				uses(a.Name, e, map[bool]architectures.Direction{true: architectures.FromGGUF, false: architectures.ToGGUF}[strings.HasSuffix(word, "agree")])
 			}

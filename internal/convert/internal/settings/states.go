@@ -17,6 +17,17 @@ var stateMeanings = map[string]meaning{
 		}
 		return period
 	}},
+	// The layers in which a condition holds are the last of every so many, and all that are after the last so many.
+	"end_groups": {fromGGUF: check(func(c call) {
+		size, values := c.number(1), c.env.Each(c.args[0])
+		n := int64(len(values))
+		for i, v := range values {
+			layer := int64(i)
+			if want := size > 0 && ((layer+1)%size == 0 || layer >= n-n%size); (v == true) != want && c.failed == nil {
+				c.refuse("the layers that have %s are not the last of every %d: layer %d differs", c.args[0], size, i)
+			}
+		}
+	})},
 	// Steps of states have no bounds, as llama.cpp has it.
 	"unlimited": {toGGUF: check(func(c call) {
 		list, ok := c.cfg.Value("time_step_limit").(tensorfs.Array)

@@ -153,7 +153,7 @@ func (s *Model) make(item *architectures.Setting) any {
 	if v == nil {
 		return nil
 	}
-	if n, ok := v.(int64); ok && fact.Kind == architectures.Real {
+	if n, ok := v.(int64); ok && (fact.Kind == architectures.Real || fact.Kind == architectures.Bound) {
 		v = float64(n)
 	} else if x, ok := v.(float64); ok && fact.Kind != architectures.Real && fact.Kind != architectures.Bound && x == math.Trunc(x) && math.Abs(x) <= math.MaxUint32 {
 		v = int64(x) // 8.0
