@@ -3,10 +3,14 @@
 package testslow
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"strconv"
 	"sync"
 	"syscall"
@@ -25,14 +29,93 @@ type Disk struct {
 	ReadAhead int           // the kernel's read-ahead, in bytes; only root can set it. 0 leaves the kernel's usual one
 }
 
-// Mounted is a disk that is mounted.
+// Mounted is a disk that is mounted. Its server is a process of its own: a page fault of a
+// process in a file that the same process serves may stop all of it.
 type Mounted struct {
-	server *fuse.Server
-	line   *line
+	command *exec.Cmd
+	ask     io.WriteCloser
+	answers *bufio.Scanner
+}
+
+// asServer is the variable with what a program that imports this package serves, and does nothing else.
+const asServer = "TENSORFS_TEST_SLOW_DISK"
+
+func init() {
+	if text := os.Getenv(asServer); text != "" {
+		if err := serve(text); err != nil {
+			fmt.Fprintln(os.Stderr, "slow disk:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+// served is the value of asServer.
+type served struct {
+	Disk
+	Dir, Mountpoint string
+}
+
+// serve serves a disk until standard input ends, and answers each line of it with the number of requests that
+// were under way at once, at most.
+func serve(text string) error {
+	var d served
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return err
+	}
+	server, line, err := d.mount(d.Dir, d.Mountpoint)
+	if err != nil {
+		return err
+	}
+	fmt.Println("mounted")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		line.mu.Lock()
+		fmt.Println(line.most)
+		line.mu.Unlock()
+	}
+	return server.Unmount()
 }
 
 // Mount shows the directory dir at mnt, as a disk.
 func (d Disk) Mount(dir, mnt string) (*Mounted, error) {
+	text, err := json.Marshal(served{d, dir, mnt})
+	if err != nil {
+		return nil, err
+	}
+	c := exec.Command("/proc/self/exe")
+	c.Env, c.Stderr = append(os.Environ(), asServer+"="+string(text)), os.Stderr
+	ask, err := c.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	answers, err := c.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	m := &Mounted{c, ask, bufio.NewScanner(answers)}
+	if !m.answers.Scan() {
+		return nil, errors.Join(errors.New("there is no FUSE"), m.Unmount())
+	}
+	return m, nil
+}
+
+// Unmount ends the mount and its server.
+func (m *Mounted) Unmount() error { return errors.Join(m.ask.Close(), m.command.Wait()) }
+
+// Most returns how many requests were under way at once, at most; 0 if the server has ended.
+func (m *Mounted) Most() int {
+	most := 0
+	if _, err := io.WriteString(m.ask, "\n"); err == nil && m.answers.Scan() {
+		most, _ = strconv.Atoi(m.answers.Text())
+	}
+	return most
+}
+
+// mount is Mount in the server.
+func (d Disk) mount(dir, mnt string) (*fuse.Server, *line, error) {
 	line := &line{disk: d, slots: make(chan struct{}, d.AtOnce)}
 	forever := time.Hour
 	server, err := fs.Mount(mnt, &node{fs.LoopbackNode{RootData: &fs.LoopbackRoot{Path: dir}}, line}, &fs.Options{
@@ -45,22 +128,12 @@ func (d Disk) Mount(dir, mnt string) (*Mounted, error) {
 		EntryTimeout: &forever, AttrTimeout: &forever,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := d.setReadAhead(mnt); err != nil {
-		return nil, errors.Join(err, server.Unmount())
+		return nil, nil, errors.Join(err, server.Unmount())
 	}
-	return &Mounted{server, line}, nil
-}
-
-// Unmount ends the mount.
-func (m *Mounted) Unmount() error { return m.server.Unmount() }
-
-// Most returns how many requests were under way at once, at most.
-func (m *Mounted) Most() int {
-	m.line.mu.Lock()
-	defer m.line.mu.Unlock()
-	return m.line.most
+	return server, line, nil
 }
 
 // setReadAhead sets the kernel's read-ahead, which a FUSE server may only reduce.
