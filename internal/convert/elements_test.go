@@ -24,13 +24,13 @@ func TestElements(t *testing.T) {
 			value  any
 			want   string
 		}{
-			{attention(3), "window_length", 128, "window_length is 128, which cannot be said"},
-			{attention(1), "replace_with_linear", false, "layer 1 has false"},
+			{attention(1), "window_length", 128, "window_length is 128, which cannot be said"},
+			{attention(3), "replace_with_linear", false, "layer 3 has false"},
 			{attention(2), "no_op", false, "layer 2 has false"},
 			{attention(0), "n_heads_in_group", 4, "layer 0 has 32 for rows.attention.k, and 16"},
 			{ffn(0), "ffn_mult", 12.0, "layer 0 has 256 for rows.ffn.up, and 512"},
 			{ffn(0), "replace_with_linear", true, "only false can"},
-			{ffn(3), "no_op", false, "layer 3 has false"},
+			{ffn(1), "no_op", false, "layer 1 has false"},
 			{ffn(2), "gating_type", "other", `"block_configs.each.ffn.gating_type" is "other", and what it means`},
 			{config, "block_configs", blocks[:3], "does not have an object for each layer"},
 			{config, "block_configs", append(append([]any{}, blocks[:3]...), 5), "does not have an object for each layer"},
