@@ -138,18 +138,15 @@ func squared(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 
 // colourByColour moves the numbers of patches, P*P*C in the last dimension, to C*P*P.
 func colourByColour(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	s := t.Numbers()
-	if p.param == ".bias" && len(p.Shape) > 1 { // a number for each row
-		return t, nil
-	}
-	if len(s) == 0 || s[len(s)-1]%colours != 0 {
-		return nil, fmt.Errorf("shape %v of %s does not fit patches of %d colours", s, tensorfs.Quote(t.Source), colours)
-	}
-	return swapped(t, []int64{rowsBefore(s), s[len(s)-1] / colours, colours}, s)
+	return swappedColours(p, t, func(pixels int64) (outer, inner int64) { return pixels, colours })
 }
 
 // pixelByPixel moves them back.
 func pixelByPixel(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return swappedColours(p, t, func(pixels int64) (outer, inner int64) { return colours, pixels })
+}
+
+func swappedColours(p *part, t *tensorfs.Tensor, runs func(pixels int64) (outer, inner int64)) (*tensorfs.Tensor, error) {
 	s := t.Numbers()
 	if p.param == ".bias" && len(p.Shape) > 1 { // a number for each row
 		return t, nil
@@ -157,7 +154,8 @@ func pixelByPixel(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error
 	if len(s) == 0 || s[len(s)-1]%colours != 0 {
 		return nil, fmt.Errorf("shape %v of %s does not fit patches of %d colours", s, tensorfs.Quote(t.Source), colours)
 	}
-	return swapped(t, []int64{rowsBefore(s), colours, s[len(s)-1] / colours}, s)
+	outer, inner := runs(s[len(s)-1] / colours)
+	return swapped(t, []int64{rowsBefore(s), outer, inner}, s)
 }
 
 // colours of a pixel.
