@@ -2,10 +2,10 @@ package source
 
 import "golang.org/x/sys/unix"
 
-// bringIn has the kernel read a range of the file into its cache.
-// Slow is asked only for passthrough, which Macs lack.
+// Slow is asked only for passthrough and direct reads, which Macs lack.
 func (m *Mapped) Slow() bool { return false }
 
+// bringIn has the kernel read a range of the file into its cache.
 func (m *Mapped) bringIn(from, to int64) { advise(m.fd, m.step(), from, to) }
 
 // maxAdvised is how much one advice is for: its count has 32 bits.

@@ -12,5 +12,5 @@ func (*Mapped) cached(int64, int64) bool { return true }
 
 func readAheadOf(int) int64 { return leastAdvised }
 
-// Slow is asked only for passthrough, which Linux has.
+// Slow is asked only for passthrough and direct reads, which only Linux has.
 func (m *Mapped) Slow() bool { return false }

@@ -17,7 +17,7 @@ func (f *File) fetchAll(ctx context.Context, off, n int64, came func(n int64)) e
 		f.mu.Lock()
 		// More than there are connections, because a part may come before the one that is
 		// awaited.
-		for room := f.connections() * 3 / 2; asked < end && int64(len(parts)) < max(room, 1); {
+		for asked < end && int64(len(parts)) < f.connections()*3/2 {
 			r := cache.Range{Off: asked, N: f.partOf(asked, end, off-(end-n), time.Since(began))}
 			if parts, asked = append(parts, r), asked+r.N; f.changed == nil {
 				f.ask(r, true)
