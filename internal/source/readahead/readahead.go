@@ -18,6 +18,7 @@ type Tracker struct {
 	mu      sync.Mutex
 	streams [maxStreams]stream
 	clock   uint32
+	jumps   jumps // if Onward
 }
 
 // Window is what of a file is asked for ahead of its readers.
@@ -30,9 +31,11 @@ type Window struct {
 	Beyond int64
 	// Onward lets a window go on after the end of its section by as much as its
 	// reader read in a row before it came into the section: who went from one section
-	// to the next will go to another.
+	// to the next will go to another. If readers went from such a section to another part
+	// of the file before, the window goes on there.
 	Onward bool
-	// Shared divides Ahead among the streams that read lately. Each has at least one piece.
+	// Shared divides Ahead among the streams that read lately and are not at the end of their
+	// section. Each has at least one piece.
 	Shared bool
 }
 
@@ -46,6 +49,8 @@ type stream struct {
 	run   int64  // bytes that it read in a row, or is taken to
 	read  int64  // bytes that it did
 	used  uint32 // when it read last, by the clock
+
+	section Span // that it is in
 }
 
 const (
@@ -85,6 +90,11 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 		if off == start && n >= firstRead && end-start >= longSection {
 			s.run = minWindow
 		}
+		if off == start {
+			if ahead, run, ok := t.jumps.arrived(start); ok {
+				s.ahead, s.run = max(off, ahead), run
+			}
+		}
 	}
 	s.used = t.clock
 	s.next = max(s.next, off+n)
@@ -93,11 +103,21 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 		return dst
 	}
 	s.ahead = max(s.ahead, off)
-	beyond := t.Beyond
+	section := Span{start, end}
+	window, beyond := min(max(2*s.run, minWindow), t.each(s)), t.Beyond
+	entered, leads := s.section != section, false
+	s.section = section
 	if t.Onward {
-		beyond = max(beyond, s.read-(s.next-start))
+		if entered {
+			t.jumps.enter(section)
+		}
+		if leads = t.jumps.leads(section); leads {
+			beyond = 0
+		} else {
+			beyond = max(beyond, s.read-(s.next-start))
+		}
 	}
-	limit := min(s.next+min(max(2*s.run, minWindow), t.each()), end+beyond)
+	limit := min(s.next+window, end+beyond)
 	// In whole chunks, but at once up to the next read. If the reader was further on, in
 	// another section, the end of this one comes first.
 	for s.ahead < min(s.next, limit) || s.ahead+t.Piece <= limit {
@@ -105,17 +125,20 @@ func (t *Tracker) Read(dst []Span, off, n, start, end int64) []Span {
 		dst = append(dst, Span{s.ahead, to})
 		s.ahead = to
 	}
+	if leads && limit == end {
+		dst = t.jumps.foretell(dst, section, window-max(end-s.next, 0), t.Piece, s.run)
+	}
 	return dst
 }
 
-// each returns how far ahead of each reader the file is asked for at most. mu is held.
-func (t *Tracker) each() int64 {
+// each returns how far ahead of each reader the file is asked for at most. now is the stream that reads. mu is held.
+func (t *Tracker) each(now *stream) int64 {
 	if !t.Shared {
 		return t.Ahead
 	}
 	reading := int64(0)
 	for i := range t.streams {
-		if s := &t.streams[i]; s.used != 0 && t.clock-s.used < lately {
+		if s := &t.streams[i]; s == now || s.used != 0 && t.clock-s.used < lately && s.next < s.section.To {
 			reading++
 		}
 	}

@@ -1,6 +1,7 @@
 package readahead
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -178,6 +179,74 @@ func TestOnward(t *testing.T) {
 			if s.To > 40*mib+size {
 				t.Errorf("%v is after the end of a section that was read alone", s)
 			}
+		}
+	}
+}
+
+// Of a reader that goes through the sections of each layer in the same order, which is not the file's, the next section is
+// requested before the reader comes to it, as soon as one layer has been read. Nothing else is requested.
+func TestJumps(t *testing.T) {
+	type section struct{ start, size int64 }
+	// A layer's k, norm, o, q, v, down, gate and up, by name; the file has them in another order.
+	layer := []section{{9 * mib, 2 * mib}, {0, 4096}, {13 * mib, 8 * mib}, {1 * mib, 8 * mib}, {11 * mib, 2 * mib}, {67 * mib, 23 * mib}, {21 * mib, 23 * mib}, {44 * mib, 23 * mib}}
+	const layers, each, chunk = 6, 91 * mib, 4 * mib
+	for _, reads := range []int64{128 << 10, mib} {
+		tr := Tracker{Window: Window{Ahead: 64 * mib, Piece: chunk, Beyond: chunk, Onward: true, Shared: true}}
+		asked := map[int64]bool{}                         // by 64 KiB
+		requested := func(l int64, i int) (bytes int64) { // of what is read from the start of a section on
+			for ; l < layers; l, i = l+1, 0 {
+				for ; i < len(layer); i++ {
+					for at := int64(0); at < layer[i].size; at += 64 << 10 {
+						if layer[i].size > mib && !asked[(l*each+layer[i].start+at)/(64<<10)] {
+							return bytes
+						}
+						bytes += min(64<<10, layer[i].size)
+					}
+				}
+			}
+			return math.MaxInt64
+		}
+		for l := range int64(layers) {
+			for i, x := range layer {
+				if got := requested(l, i); l > 1 && x.size > mib && got < 12*mib {
+					t.Errorf("reads of %d: before section %d of layer %d, %d bytes from there on are requested", reads, i, l, got)
+				}
+				start := l*each + x.start
+				for off := start; off < start+x.size; off += reads {
+					n := min(reads, start+x.size-off)
+					for _, s := range tr.Read(nil, off, n, start, start+x.size) {
+						for at := s.From / (64 << 10); at < s.To/(64<<10); at++ {
+							asked[at] = true
+						}
+					}
+				}
+			}
+		}
+		if most := int64((layers + 1) * each); int64(len(asked))<<16 > most {
+			t.Errorf("reads of %d: %d bytes are requested, want at most %d", reads, len(asked)<<16, most)
+		}
+	}
+}
+
+// Whatever jumps readers make, what is requested begins in the file, is not empty, and is at most the window for each read.
+func TestJumpsAnywhere(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	tr := Tracker{Window: Window{Ahead: 64 * mib, Piece: 4 * mib, Beyond: 4 * mib, Onward: true, Shared: true}}
+	for range 200_000 {
+		start, size := r.Int64N(16)*8*mib, (1+r.Int64N(2))*4*mib
+		off := start
+		if r.IntN(3) > 0 {
+			off += r.Int64N(size)
+		}
+		n, bytes := 1+r.Int64N(min(start+size-off, 1<<20)), int64(0)
+		for _, s := range tr.Read(nil, off, n, start, start+size) {
+			if s.From < 0 || s.To <= s.From {
+				t.Fatalf("[%d, %d) is requested", s.From, s.To)
+			}
+			bytes += s.To - s.From
+		}
+		if bytes > 2*(64+8)*mib {
+			t.Fatalf("a read requests %d bytes", bytes)
 		}
 	}
 }
