@@ -40,9 +40,6 @@ type remoteFlags struct {
 // connections is the value of --connections, 0 if it is not given.
 type connections int
 
-// mostConnections is more than any server gives a client.
-const mostConnections = 64
-
 func (c *connections) String() string {
 	if *c == 0 {
 		return ""
@@ -52,8 +49,8 @@ func (c *connections) String() string {
 
 func (c *connections) Set(s string) error {
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > mostConnections {
-		return fmt.Errorf("want a number from 1 to %d", mostConnections)
+	if err != nil || n < 1 || n > remote.MaxConnections {
+		return fmt.Errorf("want a number from 1 to %d", remote.MaxConnections)
 	}
 	*c = connections(n)
 	return nil

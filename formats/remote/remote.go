@@ -33,6 +33,9 @@ import (
 	"github.com/tensorfs/tensorfs/internal/web"
 )
 
+// MaxConnections is how many requests a process makes at a time, to all hosts together.
+const MaxConnections = web.MaxConnections
+
 // Options say how models on servers are found and read. The zero value is what the
 // command tensorfs does without flags.
 type Options struct {
@@ -65,7 +68,8 @@ type Options struct {
 	// PlainHTTP allows http:// to public addresses, where everybody on the way can change
 	// what is read. It is always allowed to this machine and its networks.
 	PlainHTTP bool
-	// Connections is how many parts of a model are fetched from a host at a time, 0 for 16.
+	// Connections is how many parts of a model are fetched from a host at a time, 0 for 16, and
+	// at most MaxConnections.
 	Connections int
 	// Agent is sent as User-Agent; "" is "tensorfs".
 	Agent string

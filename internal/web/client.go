@@ -59,13 +59,15 @@ type Client struct {
 // are mapped, because all of them is there, are not counted.
 func (c *Client) Traffic() (fetched, cached int64) { return c.fetched.Load(), c.cached.Load() }
 
+// MaxConnections is how many requests a process makes at a time, to all hosts together.
+const MaxConnections = 32
+
 // Limits of concurrency.
 const (
-	firstOfFile  = 8 // parts, see readahead.Pace
-	moreOfFile   = 4
-	maxOfFile    = 16
-	maxOfHost    = 16
-	maxOfProcess = 32
+	firstOfFile = 8 // parts, see readahead.Pace
+	moreOfFile  = 4
+	maxOfFile   = 16
+	maxOfHost   = 16
 )
 
 // Limits of time.

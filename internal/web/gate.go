@@ -15,7 +15,7 @@ type gates struct {
 }
 
 func (g *gates) init(ofHost int) {
-	g.ofHost, g.hosts, g.process = ofHost, map[string]*gate{}, &gate{room: maxOfProcess}
+	g.ofHost, g.hosts, g.process = ofHost, map[string]*gate{}, &gate{room: MaxConnections}
 }
 
 // enter waits for room, first at the host: a request that waits for a slow host takes no
