@@ -116,7 +116,7 @@ func Tree(t *tree.Tree, named string) *Info {
 	}
 	for i := range t.Views {
 		v := &t.Views[i]
-		info.Views = append(info.Views, ViewCount{v.Name, v.Tensors.Len(), len(v.Absent), v.Lost()})
+		info.Views = append(info.Views, ViewCount{v.Name, v.Tensors.Len(), v.Absent.Len(), v.Lost()})
 	}
 	info.Whole = describeWhole(t)
 	for _, w := range info.Whole {
