@@ -165,6 +165,9 @@ func NewModel(m Model, closers ...io.Closer) (*Model, error) {
 	for i, name := range names { // they were somewhere else in the list
 		if own := m.Tensor(name); own != nil {
 			*at[i] = own
+			if owner := m.Tensor(own.Owner); owner != nil && strings.HasPrefix(own.Source, owner.Source) {
+				owner.Source = own.Source[:len(owner.Source)] // the same bytes: half of the tensors may be companions
+			}
 		}
 	}
 	slices.SortFunc(m.Sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })

@@ -9,16 +9,10 @@ import (
 // Tensor is one named array of numbers. It is a plain value; nothing in it
 // reads the model.
 type Tensor struct {
-	Name      string  // file name in every view: canonical, or escaped from Source
-	Source    string  // name in the model's file, any bytes
-	DType     DType   // type of the stored elements
-	Shape     []int64 // row-major, outermost first; empty is a single element
-	Data      Data
-	Quant     *Quant // how companions turn the stored codes into numbers; nil if the type is self-contained
-	Owner     string // name of the tensor whose Quant holds this one, or whose activations it scales; "" for others
+	Name      string // file name in every view: canonical, or escaped from Source
+	Source    string // name in the model's file, any bytes
+	DType     DType  // type of the stored elements
 	BigEndian bool   // multi-byte fields of Data are big-endian
-	Opaque    string // why the numbers cannot be decoded from the bytes; "" if they can
-	Parts     []Part // parts of Data that a kernel addresses separately; nil if Data is a single part
 
 	// MayOverflow marks F16 numbers converted from a type with a larger range: values of
 	// 65520 and above, or -65520 and below, are infinite in Data. Whether such values occur
@@ -28,6 +22,13 @@ type Tensor struct {
 	// Float is the type that numbers have in a file if they are F32 only because they were
 	// dequantised; Unknown for all other tensors.
 	Float DType
+
+	Shape  []int64 // row-major, outermost first; empty is a single element
+	Data   Data
+	Quant  *Quant // how companions turn the stored codes into numbers; nil if the type is self-contained
+	Owner  string // name of the tensor whose Quant holds this one, or whose activations it scales; "" for others
+	Opaque string // why the numbers cannot be decoded from the bytes; "" if they can
+	Parts  []Part // parts of Data that a kernel addresses separately; nil if Data is a single part
 
 	// Apart explains why a joined tensor, such as gate_up, does not store all rows of one
 	// part before the rows of the next; "" if it does.

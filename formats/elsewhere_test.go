@@ -154,7 +154,7 @@ func sameModels(t *testing.T, far, near *tensorfs.Model, there *strings.Replacer
 	}
 	b := views.Build(near, views.Options{})
 	for i, a := range views.Build(far, views.Options{}) {
-		if a.Tensors.Len() != b[i].Tensors.Len() || a.Name != b[i].Name || len(a.Absent) != len(b[i].Absent) {
+		if a.Tensors.Len() != b[i].Tensors.Len() || a.Name != b[i].Name || a.Absent.Len() != b[i].Absent.Len() {
 			t.Fatalf("%s/ has %d tensors, want %d", a.Name, a.Tensors.Len(), b[i].Tensors.Len())
 		}
 		for j := range a.Tensors.Len() {

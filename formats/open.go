@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/foreign"
@@ -69,7 +70,7 @@ func (o Options) Open(path string) (m *tensorfs.Model, err error) {
 			return o.openNamed(&schemes[i], path, name)
 		}
 	}
-	if o.Remote != nil && url.MatchString(path) {
+	if o.Remote != nil && url().MatchString(path) {
 		m, _, err := o.openElsewhere(path)
 		return m, err
 	}
@@ -147,12 +148,12 @@ var schemes = []scheme{
 
 // url matches the scheme of a model's address that a user may pass as its path, and the prefix of names that only
 // a server has.
-var url = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://|` + ModelScope + `)`)
+var url = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://|` + ModelScope + `)`) })
 
 // inStore returns the name of a model in a store for the address of its page, as people copy
 // it from their browser, with or without the store's prefix. Others stay as they are.
 func (o Options) inStore(path string) string {
-	if scheme, rest, ok := strings.Cut(path, "://"); ok && url.MatchString(path) {
+	if scheme, rest, ok := strings.Cut(path, "://"); ok && url().MatchString(path) {
 		path = strings.ToLower(scheme) + "://" + rest
 	}
 	if n, ok := hub.FromAddress(strings.TrimPrefix(path, hub.Prefix), o.Hub); ok {
@@ -182,7 +183,7 @@ func IsName(s string) bool {
 			return true
 		}
 	}
-	return url.MatchString(s)
+	return url().MatchString(s)
 }
 
 // format is a row of the table below.

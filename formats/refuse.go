@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/foreign"
@@ -30,7 +31,7 @@ func refuse(given string, err error) error {
 		return err
 	}
 	switch {
-	case url.MatchString(given):
+	case url().MatchString(given):
 		e.File, e.Problem, e.Advice = withoutSecrets(given), "it is a URL, and this program opens only models of this machine", `fetch the model with "hf download" or "ollama pull", then name it hf:ORG/NAME or ollama:NAME`
 	case given == "-":
 		e.File, e.Problem, e.Advice = given, "models are not read from a pipe", "write it to a file, and name that"
@@ -38,7 +39,7 @@ func refuse(given string, err error) error {
 		e.Advice = "the shell replaces ~ by the home directory only outside quotes"
 	case e.Advice == "check the path" && strings.ContainsAny(given, "*?") && len(nearPaths(e.File)) == 0:
 		e.Problem, e.Advice = "no file matches the pattern", "check the pattern"
-	case e.Advice == "check the path" && windowsPath.MatchString(given):
+	case e.Advice == "check the path" && windowsPath().MatchString(given):
 		e.File, e.Problem = given, "it is a path of Windows"
 		e.Advice = "in WSL write it as /mnt/" + strings.ToLower(given[:1]) + strings.ReplaceAll(given[2:], `\`, "/")
 	case e.Advice == "check the path":
@@ -67,9 +68,11 @@ func refuse(given string, err error) error {
 }
 
 var (
-	windowsPath = regexp.MustCompile(`^[A-Za-z]:[\\/]`)
+	windowsPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]:[\\/]`) })
 	// ollamaName matches what ollama pull takes: a name, and the size or the type that its tags begin with.
-	ollamaName = regexp.MustCompile(`^[a-z][a-z0-9.-]*:([0-9.]+[bm]|e[0-9]b|latest)([-.][-a-zA-Z0-9_.]*)?$`)
+	ollamaName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[a-z][a-z0-9.-]*:([0-9.]+[bm]|e[0-9]b|latest)([-.][-a-zA-Z0-9_.]*)?$`)
+	})
 )
 
 // otherNames are prefixes that people write before names of models in stores, and the
@@ -124,7 +127,7 @@ func Meant(given string) string {
 			return n.here + rest
 		}
 	}
-	if ollamaName.MatchString(given) {
+	if ollamaName().MatchString(given) {
 		return ollama.Prefix + given
 	}
 	org, name, _ := strings.Cut(given, "/")

@@ -126,10 +126,9 @@ func (t *tree) Tensor(ref Ref) (tensorfs.Tensor, error) {
 	if i, ok := slices.BinarySearch(v.names, name); ok {
 		return v.Tensors.At(i), nil
 	}
-	i, ok := slices.BinarySearchFunc(v.Absent, name, func(a views.Absent, name string) int { return strings.Compare(a.Name, name) })
-	reason := cmp.Or(v.reason, ErrAbsent.Error())
-	if ok {
-		reason = v.Absent[i].Reason()
+	reason, ok := v.WhyAbsent(name)
+	if !ok {
+		reason = cmp.Or(v.reason, ErrAbsent.Error())
 	}
 	return tensorfs.Tensor{}, absent(fmt.Sprintf("%q is not in view %q: %s", name, view, reason))
 }

@@ -201,9 +201,9 @@ func TestAbsent(t *testing.T) {
 		}
 		x := load(t, model, options(t))
 		for _, v := range views.Build(m, views.Options{}) {
-			for _, a := range v.Absent {
-				if _, err := x.Info(v.Name, a.Name); !errors.Is(err, ErrAbsent) || !strings.HasSuffix(err.Error(), ": "+a.Reason()) {
-					t.Errorf("%s: %s/%s: %v", model, v.Name, a.Name, err)
+			for i := range v.Absent.Len() {
+				if _, err := x.Info(v.Name, v.Absent.Name(i)); !errors.Is(err, ErrAbsent) || !strings.HasSuffix(err.Error(), ": "+v.Absent.Reason(i)) {
+					t.Errorf("%s: %s/%s: %v", model, v.Name, v.Absent.Name(i), err)
 				}
 				reasons++
 			}

@@ -36,12 +36,12 @@ func fitsHalf(t *tensorfs.Tensor) bool {
 }
 
 // floats are the tensors of f16/ as another type.
-func (b *basis) floats(to tensorfs.DType) (*derived, []Absent) {
-	halves, absent := b.f16()
+func (b *basis) floats(to tensorfs.DType) *derived {
+	halves := b.f16()
 	if to == tensorfs.F16 {
-		return halves, absent
+		return halves
 	}
-	return halves.as("", absent, func(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
+	return halves.as("", func(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
 		return dense(t, opts, to)
 	}, func(t *tensorfs.Tensor) string {
 		if _, ok := to.Size(t.Numbers()); !ok {

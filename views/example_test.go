@@ -30,8 +30,8 @@ func Example() {
 			t := v.Tensors.At(i)
 			fmt.Println("   ", t.Name, t.DType, t.Shape, t.Data.Size())
 		}
-		for _, a := range v.Absent {
-			fmt.Println("    no", a.Name+":", a.Reason())
+		for i := range v.Absent.Len() {
+			fmt.Println("    no", v.Absent.Name(i)+":", v.Absent.Reason(i))
 		}
 	}
 	// Output:

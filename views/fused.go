@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -11,15 +12,13 @@ import (
 
 // fused joins the groups of packed/ whose parts agree in type, so that nothing
 // is converted.
-func fused(b *basis) (Tensors, []Absent) {
-	parts, _ := b.packed()
-	return fuse("packed", parts, b.groups(), joinPacked)
+func fused(b *basis) (Tensors, Absent) {
+	return fuse("packed", b.packed(), b.groups(), joinPacked)
 }
 
 // fusedF16 joins the groups of f16/ whose columns agree.
-func fusedF16(b *basis) (Tensors, []Absent) {
-	parts, _ := b.f16()
-	return fuse("f16", parts, b.groups(), join)
+func fusedF16(b *basis) (Tensors, Absent) {
+	return fuse("f16", b.f16(), b.groups(), join)
 }
 
 // joinPacked joins packed parts, or returns why a kernel could not take the result.
@@ -67,25 +66,40 @@ type joiner func(parts []tensorfs.Tensor, g *group) (tensorfs.Tensor, string)
 
 // fusions are the tensors of a fused view.
 type fusions struct {
+	*candidates
 	view  string  // the view with the parts
 	have  Tensors // of that view: parts, and groups that are stored as one tensor
-	model map[string]*tensorfs.Tensor
-	built []candidate
 	join  joiner
+	index []int32 // of list, in the order of the names
 }
 
-func (f *fusions) Len() int          { return len(f.built) }
-func (f *fusions) Name(i int) string { return f.built[i].name }
+func (f *fusions) Len() int          { return len(f.index) }
+func (f *fusions) Name(i int) string { return f.list[f.index[i]].name }
 
 func (f *fusions) At(i int) tensorfs.Tensor {
-	t, _ := f.make(f.built[i]) // fuse kept only groups that can be joined
+	t, _ := f.make(f.list[f.index[i]]) // fuse kept only groups that can be joined
 	return t
+}
+
+// sort orders by name.
+func (f *fusions) sort() {
+	slices.SortFunc(f.index, func(a, b int32) int { return strings.Compare(f.list[a].name, f.list[b].name) })
+}
+
+// apart are the groups that a fused view cannot join.
+type apart struct{ fusions }
+
+func (a *apart) Lost(i int) bool { return a.inModel(a.list[a.index[i]]) }
+
+func (a *apart) Reason(i int) string {
+	_, reason := a.make(a.list[a.index[i]])
+	return reason
 }
 
 // make builds one group, or returns why that is not possible. A tensor that is stored under
 // the group's name wins over a computed one.
 func (f *fusions) make(c candidate) (tensorfs.Tensor, string) {
-	if stored := f.model[c.name]; stored != nil {
+	if stored := f.stored(c.name); stored != nil {
 		i, ok := Find(f.have, c.name)
 		switch {
 		case !ok:
@@ -110,7 +124,7 @@ func (f *fusions) make(c candidate) (tensorfs.Tensor, string) {
 
 // inModel reports whether the model has all parts of the group.
 func (f *fusions) inModel(c candidate) bool {
-	return f.model[c.name] != nil || !slices.ContainsFunc(c.parts(), func(name string) bool { return f.model[name] == nil })
+	return f.stored(c.name) != nil || !slices.ContainsFunc(c.parts(), func(name string) bool { return f.stored(name) == nil })
 }
 
 // parts returns the names of the group's parts.
@@ -124,25 +138,25 @@ func (c candidate) parts() []string {
 
 // fuse makes the view of that name: every candidate whose parts have can join. Other
 // candidates are absent.
-func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []Absent) {
-	f := &fusions{view: view, have: have, model: all.model, join: join}
-	var absent []Absent
+func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, Absent) {
+	f := &fusions{candidates: all, view: view, have: have, join: join}
+	left := &apart{*f}
 	built := map[string]bool{}
-	for _, c := range all.list {
+	for i, c := range all.list {
 		name, fallback := c.name, c.group.fallback
-		if fallback != "" && f.model[name] == nil && (built[c.at.name(fallback)] || c.at.param != "weight") {
+		if fallback != "" && f.stored(name) == nil && (built[c.at.name(fallback)] || c.at.param != "weight") {
 			continue
 		}
 		if _, reason := f.make(c); reason != "" {
-			absent = append(absent, Absent{Name: name, Lost: f.inModel(c), reason: reason})
+			left.index = append(left.index, int32(i))
 			continue
 		}
 		built[name] = true
-		f.built = append(f.built, c)
+		f.index = append(f.index, int32(i))
 	}
-	slices.SortFunc(f.built, func(a, b candidate) int { return strings.Compare(a.name, b.name) })
-	sortAbsent(absent)
-	return f, absent
+	f.sort()
+	left.sort()
+	return f, Absent{left}
 }
 
 // missing names the tensors of a group that the model lacks. If only the view of the parts
@@ -150,7 +164,7 @@ func fuse(view string, have Tensors, all *candidates, join joiner) (Tensors, []A
 func (f *fusions) missing(need ...string) string {
 	var inModel, inView []string
 	for _, name := range need {
-		if f.model[name] == nil {
+		if f.stored(name) == nil {
 			inModel = append(inModel, name)
 		} else if _, ok := Find(f.have, name); !ok {
 			inView = append(inView, name)
@@ -164,8 +178,18 @@ func (f *fusions) missing(need ...string) string {
 
 // candidates are the groups that a model has in part or whole, each once, fallbacks last.
 type candidates struct {
-	list  []candidate
-	model map[string]*tensorfs.Tensor // by the names of weights
+	list    []candidate
+	weights listed // all tensors
+}
+
+// stored returns the model's tensor of a name, which may be the name of a weight whose codes are
+// stored under another, or nil.
+func (c *candidates) stored(name string) *tensorfs.Tensor {
+	i := sort.Search(c.weights.Len(), func(i int) bool { return c.weights.Name(i) >= name })
+	if i == c.weights.Len() || c.weights.Name(i) != name {
+		return nil
+	}
+	return &c.weights.from[c.weights.index[i]]
 }
 
 func findCandidates(all []tensorfs.Tensor) *candidates {
@@ -177,11 +201,11 @@ func findCandidates(all []tensorfs.Tensor) *candidates {
 			byPart[key{g.tower, stem}] = append(byPart[key{g.tower, stem}], g)
 		}
 	}
-	c := &candidates{model: make(map[string]*tensorfs.Tensor, len(all))}
+	c := &candidates{weights: listed{from: all, index: make([]int32, len(all))}}
 	seen := make(map[string]bool, len(all)/2)
 	for i := range all {
 		weight := all[i].Weight()
-		c.model[weight] = &all[i]
+		c.weights.index[i] = int32(i)
 		tower, at, stem, ok := locate(weight)
 		if !ok {
 			continue
@@ -193,6 +217,8 @@ func findCandidates(all []tensorfs.Tensor) *candidates {
 			}
 		}
 	}
+	c.weights.sort()
+	c.list = slices.Clip(slices.Clone(c.list))
 	slices.SortStableFunc(c.list, func(a, b candidate) int {
 		return cmp.Compare(len(a.group.fallback), len(b.group.fallback))
 	})

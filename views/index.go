@@ -54,14 +54,14 @@ func Index(m *tensorfs.Model, built []Built) *tensorfs.Text {
 	pieces = append(pieces, text("},\n\"absent\":{"))
 	n := 0
 	for _, v := range built {
-		if len(v.Absent) == 0 {
+		if v.Absent.Len() == 0 {
 			continue
 		}
 		pieces = append(pieces, text(separator(n)+"\n"+strconv.Quote(v.Name)+":{"))
 		n++
-		entries(len(v.Absent), func(dst []byte, i int) []byte {
-			dst = append(tensorfs.AppendJSONString(dst, v.Absent[i].Name), ':')
-			return tensorfs.AppendJSONString(dst, v.Absent[i].Reason())
+		entries(v.Absent.Len(), func(dst []byte, i int) []byte {
+			dst = append(tensorfs.AppendJSONString(dst, v.Absent.Name(i)), ':')
+			return tensorfs.AppendJSONString(dst, v.Absent.Reason(i))
 		})
 		pieces = append(pieces, text("}"))
 	}

@@ -110,16 +110,16 @@ func TestIndex(t *testing.T) {
 		for _, file := range list(b.Tensors) {
 			checkEntry(t, b.Name, &file, x.Views[b.Name][file.Name])
 		}
-		if _, has := x.Absent[b.Name]; has != (len(b.Absent) > 0) {
-			t.Errorf("%s: absent is there: %v, for %d", b.Name, has, len(b.Absent))
+		if _, has := x.Absent[b.Name]; has != (b.Absent.Len() > 0) {
+			t.Errorf("%s: absent is there: %v, for %d", b.Name, has, b.Absent.Len())
 		}
-		for _, a := range b.Absent {
-			if x.Absent[b.Name][a.Name] != a.Reason() {
-				t.Errorf("%s: %s is absent: %q, want %q", b.Name, a.Name, x.Absent[b.Name][a.Name], a.Reason())
+		for i := range b.Absent.Len() {
+			if name, reason := b.Absent.Name(i), b.Absent.Reason(i); x.Absent[b.Name][name] != reason {
+				t.Errorf("%s: %s is absent: %q, want %q", b.Name, name, x.Absent[b.Name][name], reason)
 			}
 		}
-		if len(x.Absent[b.Name]) != len(b.Absent) {
-			t.Errorf("%s: %d absent, want %d", b.Name, len(x.Absent[b.Name]), len(b.Absent))
+		if len(x.Absent[b.Name]) != b.Absent.Len() {
+			t.Errorf("%s: %d absent, want %d", b.Name, len(x.Absent[b.Name]), b.Absent.Len())
 		}
 	}
 	if x.Absent["raw"] != nil || x.Absent["f16"]["positions"] == "" || x.Absent["npy"]["positions.npy"] == "" || x.Absent["fused"]["layers.0.attention.qkv.weight"] == "" {
@@ -295,7 +295,7 @@ func TestViewsShareLists(t *testing.T) {
 	half := built["f16"]
 	for _, name := range []string{"bf16", "f32"} {
 		v := built[name]
-		if len(half.Absent) == 0 || &v.Absent[0] != &half.Absent[0] || &v.Tensors.(*derived).index[0] != &half.Tensors.(*derived).index[0] {
+		if half.Absent.Len() == 0 || v.Absent != half.Absent || &v.Tensors.(*derived).index[0] != &half.Tensors.(*derived).index[0] {
 			t.Errorf("%s/ has lists of its own", name)
 		}
 	}
@@ -339,6 +339,17 @@ func TestIndexMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not in the short form: it measures memory")
 	}
+	for _, c := range []struct {
+		scales bool
+		limit  uint64
+	}{{false, 8 << 20}, {true, 10 << 20}} {
+		t.Run(fmt.Sprint("scales ", c.scales), func(t *testing.T) { indexMemory(t, c.scales, c.limit) })
+	}
+}
+
+// indexMemory makes the views and the index of a model whose every second tensor may be the scales of
+// the one before, and limits what they keep.
+func indexMemory(t *testing.T, scales bool, limit uint64) {
 	const tensors = 50000
 	var m tensorfs.Model
 	parts := []string{"attention.q", "attention.k", "attention.v", "ffn.gate", "ffn.up"}
@@ -347,9 +358,20 @@ func TestIndexMemory(t *testing.T) {
 		if i%15 == 0 {
 			d = tensorfs.Q6_K
 		}
+		if scales {
+			if d = tensorfs.F8_E4M3; i%2 == 1 {
+				continue
+			}
+		}
 		size, _ := d.Size([]int64{64, 1024})
 		name := fmt.Sprintf("layers.%d.%s.weight", i/len(parts), parts[i%len(parts)])
-		m.Tensors = append(m.Tensors, tensorfs.Tensor{Name: name, Source: name, DType: d, Shape: []int64{64, 1024}, Data: zero{size}})
+		x := tensorfs.Tensor{Name: name, Source: name, DType: d, Shape: []int64{64, 1024}, Data: zero{size}}
+		if scales {
+			scale := &tensorfs.Tensor{Name: name + "_scale", Source: name + "_scale", DType: tensorfs.F32, Shape: []int64{1, 1}, Data: zero{4}, Owner: name}
+			x.Quant = &tensorfs.Quant{Mode: "fp8", Bits: 8, Block: [2]int{128, 1024}, Shape: x.Shape, Scales: scale, Float: tensorfs.BF16}
+			m.Tensors = append(m.Tensors, *scale)
+		}
+		m.Tensors = append(m.Tensors, x)
 	}
 	model, err := tensorfs.NewModel(m)
 	if err != nil {
@@ -380,7 +402,6 @@ func TestIndexMemory(t *testing.T) {
 		}
 	}
 	// Six views and the index of them: less than the index is long.
-	const limit = 24 << 20
 	if peak > before+limit {
 		t.Errorf("%d MiB in use for %d tensors and an index of %d MiB", (peak-before)>>20, tensors, size>>20)
 	}

@@ -24,10 +24,9 @@ const npyDims = 32
 var npyTypes = map[tensorfs.DType]string{tensorfs.F16: "<f2", tensorfs.F32: "<f4"}
 
 // npy shows the view of that name, of plain numbers, as NumPy files.
-func npy(numbers string, to tensorfs.DType) func(b *basis) (Tensors, []Absent) {
-	return func(b *basis) (Tensors, []Absent) {
-		ds, absent := b.floats(to)
-		return ds.as(".npy", absent, func(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
+func npy(numbers string, to tensorfs.DType) func(b *basis) (Tensors, Absent) {
+	return func(b *basis) (Tensors, Absent) {
+		return b.floats(to).as(".npy", func(t *tensorfs.Tensor, opts Options) (tensorfs.Tensor, string) {
 			return npyFile(t, opts, to)
 		}, func(t *tensorfs.Tensor) string {
 			switch shape := t.Numbers(); {
@@ -37,7 +36,7 @@ func npy(numbers string, to tensorfs.DType) func(b *basis) (Tensors, []Absent) {
 				return fmt.Sprintf("with .npy its name is longer than the 255 bytes of a file name; see %s/", numbers)
 			}
 			return ""
-		})
+		}).all()
 	}
 }
 

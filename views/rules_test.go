@@ -124,8 +124,8 @@ func summary(b Built) []string {
 		}
 		out = append(out, line)
 	}
-	for _, a := range b.Absent {
-		out = append(out, "- "+a.Name+" "+a.Reason())
+	for i := range b.Absent.Len() {
+		out = append(out, "- "+b.Absent.Name(i)+" "+b.Absent.Reason(i))
 	}
 	return out
 }
@@ -180,15 +180,16 @@ func checkBuilt(t testing.TB, b Built) {
 			t.Errorf("%s: sections of %s are %+v of %d bytes", b.Name, x.Name, x.Parts, x.Data.Size())
 		}
 	}
-	for i, a := range b.Absent {
-		if _, ok := Find(b.Tensors, a.Name); ok || i > 0 && a.Name <= b.Absent[i-1].Name {
-			t.Errorf("%s: %s is absent, but not once", b.Name, a.Name)
+	for i := range b.Absent.Len() {
+		name, reason := b.Absent.Name(i), b.Absent.Reason(i)
+		if _, ok := Find(b.Tensors, name); ok || i > 0 && name <= b.Absent.Name(i-1) {
+			t.Errorf("%s: %s is absent, but not once", b.Name, name)
 		}
-		if a.Reason() == "" || strings.ContainsAny(a.Reason(), "\n\x00") || strings.HasSuffix(a.Reason(), ".") {
-			t.Errorf("%s: %s is absent: %q", b.Name, a.Name, a.Reason())
+		if reason == "" || strings.ContainsAny(reason, "\n\x00") || strings.HasSuffix(reason, ".") {
+			t.Errorf("%s: %s is absent: %q", b.Name, name, reason)
 		}
-		if lost := !strings.HasPrefix(a.Reason(), "the model has no ") && !strings.HasPrefix(a.Reason(), "a companion of "); a.Lost != lost {
-			t.Errorf("%s: %s is lost: %v: %q", b.Name, a.Name, a.Lost, a.Reason())
+		if lost := !strings.HasPrefix(reason, "the model has no ") && !strings.HasPrefix(reason, "a companion of "); b.Absent.Lost(i) != lost {
+			t.Errorf("%s: %s is lost: %v: %q", b.Name, name, b.Absent.Lost(i), reason)
 		}
 	}
 }

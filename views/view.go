@@ -3,6 +3,7 @@ package views
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -18,7 +19,7 @@ const Version = 3
 type View struct {
 	Name string // of the directory
 	// Make returns the view's tensors and what it leaves out, sorted by name.
-	Make func(b *basis) (Tensors, []Absent)
+	Make func(b *basis) (Tensors, Absent)
 
 	OnRequest  bool // made only where [Options] name it
 	ForKernels bool // its files are what engines' kernels take
@@ -28,39 +29,51 @@ type View struct {
 // shared by several views, computed once.
 type basis struct {
 	tensors []tensorfs.Tensor
-	packed  func() (*derived, []Absent)
-	f16     func() (*derived, []Absent) // see floats
+	packed  func() *derived
+	f16     func() *derived // see floats
 	groups  func() *candidates
 }
 
-// Absent is a tensor that a view cannot show.
-type Absent struct {
-	Name string
+// Absent are the tensors that a view cannot show, sorted by name. What is known of one is found
+// again when it is asked for: half of a model's tensors may be companions.
+type Absent struct{ absent }
+
+type absent interface {
+	Len() int
+	Name(i int) string
 	// Lost reports whether the model has the numbers and the view does not show them.
 	// It is false for what the model does not have either, such as a part of a group,
 	// and for companions, which are shown with their codes.
-	Lost bool
-
-	reason string
-	owner  string // of a companion; has the reason
+	Lost(i int) bool
+	// Reason explains it, in a line.
+	Reason(i int) string
 }
 
-// Reason explains it, in a line.
-func (a *Absent) Reason() string {
-	if a.owner != "" { // made when it is asked for: half of a model's tensors may be companions
-		return companionOf(a.owner)
+// Len returns how many there are: 0 for the zero value.
+func (a Absent) Len() int {
+	if a.absent == nil {
+		return 0
 	}
-	return a.reason
+	return a.absent.Len()
 }
 
 // Lost counts what the model has and the view cannot give.
 func (b *Built) Lost() (n int) {
-	for i := range b.Absent {
-		if b.Absent[i].Lost {
+	for i := range b.Absent.Len() {
+		if b.Absent.Lost(i) {
 			n++
 		}
 	}
 	return n
+}
+
+// WhyAbsent returns why the view cannot show a tensor, and whether it is one of Absent.
+func (b *Built) WhyAbsent(name string) (reason string, ok bool) {
+	i := sort.Search(b.Absent.Len(), func(i int) bool { return b.Absent.Name(i) >= name })
+	if i == b.Absent.Len() || b.Absent.Name(i) != name {
+		return "", false
+	}
+	return b.Absent.Reason(i), true
 }
 
 // Options choose between interpretations of a model that its bytes leave open, and
@@ -78,10 +91,10 @@ var I2SLayouts = kernel.I2SLayouts
 // All is the table of views, in the order of index.json.
 var All = []View{
 	{Name: "raw", Make: raw},
-	{Name: "packed", Make: func(b *basis) (Tensors, []Absent) { return b.packed() }, ForKernels: true},
-	{Name: "f16", Make: func(b *basis) (Tensors, []Absent) { return b.floats(tensorfs.F16) }, ForKernels: true},
-	{Name: "bf16", Make: func(b *basis) (Tensors, []Absent) { return b.floats(tensorfs.BF16) }, ForKernels: true},
-	{Name: "f32", Make: func(b *basis) (Tensors, []Absent) { return b.floats(tensorfs.F32) }, ForKernels: true},
+	{Name: "packed", Make: func(b *basis) (Tensors, Absent) { return b.packed().all() }, ForKernels: true},
+	{Name: "f16", Make: func(b *basis) (Tensors, Absent) { return b.floats(tensorfs.F16).all() }, ForKernels: true},
+	{Name: "bf16", Make: func(b *basis) (Tensors, Absent) { return b.floats(tensorfs.BF16).all() }, ForKernels: true},
+	{Name: "f32", Make: func(b *basis) (Tensors, Absent) { return b.floats(tensorfs.F32).all() }, ForKernels: true},
 	{Name: "fused", Make: fused, ForKernels: true},
 	{Name: "fused-f16", Make: fusedF16, ForKernels: true},
 	{Name: "npy", Make: npy("f16", tensorfs.F16)},
@@ -118,7 +131,7 @@ func Choose(names []string) ([]View, error) {
 type Built struct {
 	Name    string
 	Tensors Tensors
-	Absent  []Absent // sorted by name
+	Absent  Absent
 }
 
 // Build makes the chosen views of m. The tensors share m's data: they live as long
@@ -130,8 +143,8 @@ func Build(m *tensorfs.Model, opts Options) []Built {
 	}
 	b := &basis{
 		tensors: m.Tensors,
-		packed:  sync.OnceValues(func() (*derived, []Absent) { return derive(m.Tensors, opts, pack) }),
-		f16:     sync.OnceValues(func() (*derived, []Absent) { return derive(m.Tensors, opts, half) }),
+		packed:  sync.OnceValue(func() *derived { return derive(m.Tensors, opts, pack) }),
+		f16:     sync.OnceValue(func() *derived { return derive(m.Tensors, opts, half) }),
 		groups:  sync.OnceValue(func() *candidates { return findCandidates(m.Tensors) }),
 	}
 	built := make([]Built, len(chosen))
@@ -148,21 +161,24 @@ func Build(m *tensorfs.Model, opts Options) []Built {
 
 // raw shows the stored bytes. A tensor that an adapter changes has none: of floats it is
 // shown as they would be stored.
-func raw(b *basis) (Tensors, []Absent) {
+func raw(b *basis) (Tensors, Absent) {
 	if !slices.ContainsFunc(b.tensors, func(t tensorfs.Tensor) bool { return t.Change != nil }) {
-		return stored(b.tensors), nil
+		return stored(b.tensors), Absent{}
 	}
+	left := &hidden{listed: listed{from: b.tensors}, why: func(t *tensorfs.Tensor) (reason string, lost bool) {
+		_, reason = asIfStored(t)
+		return reason, true
+	}}
 	var list stored
-	var absent []Absent
 	for i := range b.tensors {
 		t, reason := asIfStored(&b.tensors[i])
 		if reason != "" {
-			absent = append(absent, Absent{Name: t.Name, Lost: true, reason: reason})
+			left.index = append(left.index, int32(i))
 			continue
 		}
 		list = append(list, t)
 	}
-	return list, absent
+	return list, Absent{left}
 }
 
 // asIfStored is a tensor of raw/.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -184,7 +183,7 @@ func (s system) define(c *cobra.Command, page string, values flags) {
 		i, here := s.row(page, name)
 		row := &flagTable[i]
 		_, short, _ := strings.Cut(row.name, ",")
-		addFlag(c.Flags(), to, name, short, row.help)
+		cli.AddFlag(c.Flags(), to, name, short, row.help)
 		f := c.Flags().Lookup(name)
 		marks := strings.Fields(row.marks)
 		if !here {
@@ -216,30 +215,3 @@ func (s system) row(page, name string) (row int, here bool) {
 
 // marked reports whether a flag has a mark.
 func marked(f *pflag.Flag, mark string) bool { return slices.Contains(f.Annotations[marksKey], mark) }
-
-// wordList is the value of a flag that takes several words, with commas between.
-type wordList []string
-
-// addFlag adds a flag for a value of any type that flags have.
-func addFlag(set *pflag.FlagSet, to any, name, short, help string) {
-	switch to := to.(type) {
-	case *bool:
-		set.BoolVarP(to, name, short, *to, help)
-	case *string:
-		set.StringVarP(to, name, short, *to, help)
-	case *int:
-		set.IntVarP(to, name, short, *to, help)
-	case *float64:
-		set.Float64VarP(to, name, short, *to, help)
-	case *time.Duration:
-		set.DurationVarP(to, name, short, *to, help)
-	case *[]string:
-		set.StringArrayVarP(to, name, short, *to, help)
-	case *wordList:
-		set.StringSliceVarP((*[]string)(to), name, short, *to, help)
-	case pflag.Value:
-		set.VarP(to, name, short, help)
-	default:
-		panic(fmt.Sprintf("--%s: flags have no values of type %T", name, to))
-	}
-}

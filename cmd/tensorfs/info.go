@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 	"github.com/tensorfs/tensorfs/internal/conceal"
 	"github.com/tensorfs/tensorfs/internal/describe"
 	"github.com/tensorfs/tensorfs/internal/rescue"
-	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/verify"
 )
 
@@ -45,7 +43,6 @@ func (o *infoOptions) run(cmd *cobra.Command, args []string) error {
 	if o.architectures {
 		return printArchitectures(cmd.OutOrStdout(), o.json)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(server.OpeningGC)) // it opens models, and ends
 	if err := o.memory.check(cmd); err != nil {
 		return err
 	}

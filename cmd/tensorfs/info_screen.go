@@ -71,7 +71,7 @@ func (s *infoScreen) shown(text string) string {
 func (s *infoScreen) identity() {
 	info := s.info
 	s.line("name", info.Name)
-	if describe.Stored.MatchString(info.Model) && info.Model != info.Name {
+	if describe.Stored().MatchString(info.Model) && info.Model != info.Name {
 		s.line("model", info.Model)
 	}
 	s.line("path", info.Path)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	_ "github.com/tensorfs/tensorfs/internal/fewfiles" // a one-line error instead of a panic
+	"github.com/tensorfs/tensorfs/internal/memlimit"
 	"github.com/tensorfs/tensorfs/internal/server"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
@@ -22,6 +23,7 @@ func main() {
 	// Package net/http writes there what servers send unasked. All messages of this
 	// program have other ways.
 	log.SetOutput(io.Discard)
+	memlimit.Opening()() // most commands end before their first collection
 	source.ReadSlowDirect(server.StreamMemory)
 	if isMountHelper(os.Args[0]) {
 		os.Exit(runHelper(os.Args[1:], os.Stdout, os.Stderr))
@@ -31,7 +33,7 @@ func main() {
 
 // run executes a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root := newRootFor(system(runtime.GOOS), args...)
 	if cli.AsksForCompletion(args) {
 		completeFlags(root)
 	}
@@ -69,8 +71,9 @@ func execute(root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 
 func newRoot() *cobra.Command { return newRootFor(system(runtime.GOOS)) }
 
-// newRootFor returns the command with the words of a system.
-func newRootFor(s system) *cobra.Command {
+// newRootFor returns the command with the words of a system. Of a line that begins with a command, or
+// asks for the version, the remaining commands are only names: their flags would take a millisecond.
+func newRootFor(s system, line ...string) *cobra.Command {
 	mount := &mountOptions{}
 	// mount(8) calls a filesystem's program as PROGRAM SOURCE DIRECTORY -o OPTIONS.
 	root := s.command("tensorfs", rootArgs, nil, func(cmd *cobra.Command, args []string) error {
@@ -95,8 +98,19 @@ func newRootFor(s system) *cobra.Command {
 	s.define(root, "tensorfs", flags{"json": new(bool), "version": new(bool)})
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(s.mount(), s.umount(), s.status(), s.keep(), s.serve(), s.ls(), s.info(), s.cat(), s.export(), s.verify(), s.diff(), s.stat(), s.report(), s.list(),
-		s.fetch(), s.cache(), s.version(), s.completion(), s.command("remote", nil, nil, nil))
+	commands := map[string]func() *cobra.Command{
+		"mount": s.mount, "umount": s.umount, "status": s.status, "keep": s.keep, "serve": s.serve, "ls": s.ls, "info": s.info, "cat": s.cat,
+		"export": s.export, "verify": s.verify, "diff": s.diff, "stat": s.stat, "report": s.report, "list": s.list, "fetch": s.fetch, "cache": s.cache,
+		"version": s.version, "completion": s.completion, "remote": func() *cobra.Command { return s.command("remote", nil, nil, nil) },
+	}
+	first := append(line, "")[0]
+	only := commands[first] != nil || len(line) == 1 && (first == "--version" || first == "-V")
+	for name, made := range commands {
+		if only && name != first {
+			made = func() *cobra.Command { return &cobra.Command{Use: name} }
+		}
+		root.AddCommand(made())
+	}
 	for _, c := range root.Commands() {
 		if strings.Contains(c.Use, " MODEL") && !c.HasSubCommands() {
 			modelFirst(c)

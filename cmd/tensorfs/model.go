@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/preset"
+	"github.com/tensorfs/tensorfs/internal/memlimit"
 	"github.com/tensorfs/tensorfs/internal/near"
 	"github.com/tensorfs/tensorfs/views"
 	"github.com/tensorfs/tensorfs/views/tree"
@@ -133,6 +134,7 @@ func (f *modelFlags) opened(open func(*models.Checked) (*models.Model, error)) (
 		return nil, err
 	}
 	defer f.remote.notice()()
+	defer memlimit.Opening()()
 	files := f.remote.open().Formats(context.Background())
 	files.OwnNames = !f.shared
 	m, err := open(f.checked.In(files))

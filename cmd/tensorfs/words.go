@@ -69,7 +69,7 @@ func elsewhereFlag(c *cobra.Command, name string, err error) error {
 		return cli.UsageError{Err: fmt.Errorf("%w; did you mean %s --version?", err, root.Name())}
 	}
 	var have []string
-	for _, other := range root.Commands() {
+	for _, other := range newRoot().Commands() { // with their flags
 		if f := other.Flags().Lookup(name); f != nil && !f.Hidden {
 			have = append(have, other.CommandPath())
 		}

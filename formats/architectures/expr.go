@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Expr is an expression over facts of a model: sizes, conditions, values of keys and of
@@ -139,8 +140,8 @@ func (p *exprParser) fail(format string, args ...any) *Expr {
 }
 
 var (
-	numberToken = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?`)
-	textToken   = regexp.MustCompile(`^"[^"\\]*"`)
+	numberToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?`) })
+	textToken   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^"[^"\\]*"`) })
 )
 
 // split cuts a text into names, numbers, texts and signs.
@@ -149,9 +150,9 @@ func (p *exprParser) split(text string) error {
 		n := 0
 		switch c := text[0]; {
 		case '0' <= c && c <= '9':
-			n = len(numberToken.FindString(text))
+			n = len(numberToken().FindString(text))
 		case c == '"':
-			n = len(textToken.FindString(text))
+			n = len(textToken().FindString(text))
 		}
 		switch {
 		case n > 0:

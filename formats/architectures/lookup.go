@@ -2,6 +2,7 @@ package architectures
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,15 +17,18 @@ func Find(name string) *Architecture {
 	if !slices.ContainsFunc(heads(), func(h head) bool { return h.name == name && h.gguf == name && h.classes != nil }) {
 		return nil
 	}
-	return architectureBlocks.get(name, func() *Architecture {
-		all := must(readArchitectures("architectures.txt", needed(name), modules()))
-		return all[len(all)-1]
-	})
+	return architectureBlocks.get([]string{name}, func(names []string) map[string]*Architecture {
+		all := must(readArchitectures("architectures.txt", needed(names...), modules()))
+		return map[string]*Architecture{name: all[len(all)-1]}
+	})[0]
 }
 
-// Said reports whether one of the blocks of an architecture, by GGUF's name, has an item of a word.
+// Said reports whether one of the blocks of an architecture, by GGUF's name, has an item of a word
+// of ownWords. It reads no whole block: every model asks.
 func Said(gguf, word, item string) bool {
-	return slices.ContainsFunc(OfGGUF(gguf), func(s *Settings) bool { return slices.Contains(s.Words(word), item) })
+	return slices.ContainsFunc(heads(), func(h head) bool {
+		return h.classes != nil && h.gguf == gguf && slices.Contains(slices.Collect(ownItems(h.text, word)), item)
+	})
 }
 
 // OfGGUF returns the settings of the blocks of an architecture, by GGUF's name.
@@ -73,21 +77,26 @@ func Latent(gguf string) bool {
 	return slices.ContainsFunc(OfGGUF(gguf), func(s *Settings) bool { return s.Word("heads") == "latent" })
 }
 
-func settingsWhere(is func(head) bool) (list []*Settings) {
+func settingsWhere(is func(head) bool) []*Settings {
+	var names []string
 	for _, h := range heads() {
 		if h.classes != nil && is(h) {
-			list = append(list, h.settings())
+			names = append(names, h.name)
 		}
 	}
-	return list
+	return settingsBlocks.get(names, readNeeded)
 }
 
 // settings reads the block.
-func (h head) settings() *Settings {
-	return settingsBlocks.get(h.name, func() *Settings {
-		all := must(readSettings("architectures.txt", needed(h.name)))
-		return all[len(all)-1]
-	})
+func (h head) settings() *Settings { return settingsBlocks.get([]string{h.name}, readNeeded)[0] }
+
+// readNeeded reads blocks and the blocks that they take from, each once.
+func readNeeded(names []string) map[string]*Settings {
+	read := map[string]*Settings{}
+	for _, s := range must(readSettings("architectures.txt", needed(names...))) {
+		read[s.Name] = s
+	}
+	return read
 }
 
 // head is a block of the text with the words by which it is looked up.
@@ -148,9 +157,12 @@ func ownItems(block, word string) iter.Seq[string] {
 	}
 }
 
-// needed is the text of a block, after the blocks that it is like or takes lists from.
-func needed(name string) string {
-	want := map[string]bool{name: true}
+// needed is the text of blocks, each after the blocks that it is like or takes lists from.
+func needed(names ...string) string {
+	want := map[string]bool{}
+	for _, name := range names {
+		want[name] = true
+	}
 	var blocks []string
 	for _, h := range slices.Backward(heads()) { // a block takes from the blocks before it
 		if !want[h.name] {
@@ -181,16 +193,19 @@ var (
 	settingsBlocks     kept[*Settings]
 )
 
-func (k *kept[T]) get(name string, read func() T) T {
+// get returns blocks by their names. It reads the blocks that are not there yet together.
+func (k *kept[T]) get(names []string, read func(names []string) map[string]T) []T {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	b, ok := k.blocks[name]
-	if !ok {
-		if k.blocks == nil {
-			k.blocks = map[string]T{}
-		}
-		b = read()
-		k.blocks[name] = b
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, ok := k.blocks[name]; return ok })
+	if len(missing) > 0 {
+		all := read(missing)
+		maps.Copy(all, k.blocks) // whose blocks have users
+		k.blocks = all
 	}
-	return b
+	list := make([]T, len(names))
+	for i, name := range names {
+		list[i] = k.blocks[name]
+	}
+	return list
 }

@@ -69,3 +69,24 @@ func withoutLines(words map[string][]Item) map[string][]Item {
 	}
 	return out
 }
+
+// Said answers from the text of blocks as their settings do.
+func TestSaid(t *testing.T) {
+	asked := 0
+	for _, of := range AllSettings() {
+		for _, word := range []string{"yarn", "period"} {
+			for _, s := range AllSettings() {
+				for _, item := range s.Words(word) {
+					want := slices.ContainsFunc(OfGGUF(of.GGUF), func(s *Settings) bool { return slices.Contains(s.Words(word), item) })
+					if got := Said(of.GGUF, word, item); got != want {
+						t.Errorf("%s: %s %s: %v, want %v", of.GGUF, word, item, got, want)
+					}
+					asked++
+				}
+			}
+		}
+	}
+	if asked == 0 {
+		t.Error("no block has such words")
+	}
+}

@@ -221,7 +221,7 @@ type moduleTable struct {
 func Moves() []string { return slices.Sorted(maps.Keys(modules().moves)) }
 
 // moveLine is a line about a move: its name, its arguments, its effect, and its explanation.
-var moveLine = regexp.MustCompile(`^move ([^ (]+)(?:\([^)]*\))? +([a-z]+) +\S`)
+var moveLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^move ([^ (]+)(?:\([^)]*\))? +([a-z]+) +\S`) })
 
 var modules = sync.OnceValue(func() *moduleTable { return must(readModules("modules.txt", modulesText)) })
 
@@ -244,7 +244,7 @@ func readModules(file, text string) (*moduleTable, error) {
 			continue
 		}
 		if f[0] == "move" {
-			move := moveLine.FindStringSubmatch(line)
+			move := moveLine().FindStringSubmatch(line)
 			if move == nil || !slices.Contains([]Effect{Place, Heads, Rows, Columns, Transpose, Numbers}, Effect(move[2])) {
 				return nil, mistake(file, n, "a move has a name, an effect and an explanation")
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
@@ -199,7 +200,7 @@ func (t *tree) add(x found) error {
 	r := tensorfs.Tensor{Name: strings.TrimSuffix(x.name, x.view.suffix), Source: sourceName(e),
 		BigEndian: e.Raw("big_endian").String() == "true", Opaque: str(e.Raw("opaque")), Apart: str(e.Raw("apart"))}
 	var known, ok bool
-	if r.DType, known = dtypes[str(e.Raw("dtype"))]; !known {
+	if r.DType, known = dtypes()[str(e.Raw("dtype"))]; !known {
 		return fail("its type is not known")
 	}
 	if r.Shape, ok = integers(e.Raw("shape")); !ok {
@@ -264,13 +265,13 @@ func (t *tree) malformed(name, problem, advice string) error {
 }
 
 // dtypes are all types by name.
-var dtypes = func() map[string]tensorfs.DType {
+var dtypes = sync.OnceValue(func() map[string]tensorfs.DType {
 	m := map[string]tensorfs.DType{tensorfs.Unknown.String(): tensorfs.Unknown}
 	for d := range tensorfs.DTypes() {
 		m[d.String()] = d
 	}
 	return m
-}()
+})
 
 // str returns a string as the tree writes it: as base64 if it is not UTF-8.
 func str(r jsonobj.Raw) string {

@@ -3,6 +3,7 @@ package exported_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -174,12 +175,20 @@ func same(t *testing.T, got, want *tensorfs.Model) {
 	sameViews(t, a.Views, b.Views)
 }
 
+// left are the lines of what a view leaves out.
+func left(b *views.Built) (lines []string) {
+	for i := range b.Absent.Len() {
+		lines = append(lines, fmt.Sprint(b.Absent.Name(i), " ", b.Absent.Lost(i), " ", b.Absent.Reason(i)))
+	}
+	return lines
+}
+
 func sameViews(t *testing.T, got, want []views.Built) {
 	t.Helper()
 	for i := range want {
 		g, w := &got[i], &want[i]
-		if g.Tensors.Len() != w.Tensors.Len() || !reflect.DeepEqual(g.Absent, w.Absent) {
-			t.Errorf("%s: %d tensors and without %v, want %d and without %v", w.Name, g.Tensors.Len(), g.Absent, w.Tensors.Len(), w.Absent)
+		if g.Tensors.Len() != w.Tensors.Len() || !slices.Equal(left(g), left(w)) {
+			t.Errorf("%s: %d tensors and without %v, want %d and without %v", w.Name, g.Tensors.Len(), left(g), w.Tensors.Len(), left(w))
 			continue
 		}
 		for k := range w.Tensors.Len() {

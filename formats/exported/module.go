@@ -115,7 +115,7 @@ func (t *tree) split(r tensorfs.Tensor, e jsonobj.Object, sections []jsonobj.Raw
 			part.Shape[len(part.Shape)-1] = cols * int64(q.Bits) / r.DType.Bits()
 		} else {
 			part.Name, part.Source = stem+"."+name, r.Source+"."+name
-			part.DType = dtypes[str(s.Member("dtype"))]
+			part.DType = dtypes()[str(s.Member("dtype"))]
 			part.Shape[len(part.Shape)-1] = cols / int64(q.GroupSize)
 		}
 		if size, fits := part.DType.Size(part.Shape); !fits || size != n || i > 0 && t.names[part.Name] {

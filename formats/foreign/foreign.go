@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/tensorfs/tensorfs"
@@ -98,7 +99,7 @@ func File(name string, content tensorfs.Data) (problem, advice string) {
 			return problem, advice
 		}
 	}
-	if m := modelfile.FindSubmatch(head); m != nil {
+	if m := modelfile().FindSubmatch(head); m != nil {
 		return "it is an Ollama Modelfile, which only names a model", "name the model of its FROM line: " + tensorfs.Printable(string(m[1]))
 	}
 	if problem, advice := Piece(name); problem != "" {
@@ -108,13 +109,17 @@ func File(name string, content tensorfs.Data) (problem, advice string) {
 }
 
 // modelfile matches the beginning of a Modelfile: comments, and the line that names the model.
-var modelfile = regexp.MustCompile(`^(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?i:FROM)[ \t]+(\S+)[ \t]*(?:\r?\n|$)`)
+var modelfile = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?i:FROM)[ \t]+(\S+)[ \t]*(?:\r?\n|$)`)
+})
 
 // unfinished are the ends of the names that programs give to what they have not downloaded yet.
 var unfinished = []string{".incomplete", ".part", ".partial", ".crdownload", ".download", ".aria2", ".filepart", ".!qb", ".tmp"}
 
 // piece matches the names of chunks of a file that was cut for its upload or by split(1).
-var piece = regexp.MustCompile(`^(.+\.(?:gguf|safetensors))[.-]?(?:part-?[0-9a-z]+(?:of[0-9]+)?|split-?[0-9a-z]+|[0-9]{2,3}|[a-z]{2})$`)
+var piece = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(.+\.(?:gguf|safetensors))[.-]?(?:part-?[0-9a-z]+(?:of[0-9]+)?|split-?[0-9a-z]+|[0-9]{2,3}|[a-z]{2})$`)
+})
 
 // Piece recognises a chunk of a file by its name and returns what to do, "" if it is not
 // one. The first chunk begins as the file does. The same holds for files that a program has
@@ -123,7 +128,7 @@ func Piece(name string) (problem, advice string) {
 	if slices.Contains(unfinished, strings.ToLower(path.Ext(name))) {
 		return "it is an unfinished download", "let the program that downloads it finish, or fetch it again; the file has another name then"
 	}
-	m := piece.FindStringSubmatch(name)
+	m := piece().FindStringSubmatch(name)
 	if m == nil {
 		return "", ""
 	}

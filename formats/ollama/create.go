@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/gguf"
@@ -234,7 +235,7 @@ func count(n uint64) string {
 }
 
 // fileTypes are the numbers of general.file_type that Ollama has a name for.
-var fileTypes = func() map[uint32]string {
+var fileTypes = sync.OnceValue(func() map[uint32]string {
 	types := map[uint32]string{4: "MXFP4", 21: "Q2_K_S", 32: "BF16"}
 	for first, names := range map[uint32]string{1: "F16 Q4_0 Q4_1", 7: "Q8_0 Q5_0 Q5_1 Q2_K Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K"} {
 		for i, name := range strings.Fields(names) {
@@ -242,12 +243,12 @@ var fileTypes = func() map[uint32]string {
 		}
 	}
 	return types
-}()
+})
 
 // fileType is general.file_type in Ollama's words, in which F32 is unknown, too.
 func fileType(f *gguf.File) string {
 	number, _ := f.Value("general.file_type").(uint32)
-	if name, ok := fileTypes[number]; ok {
+	if name, ok := fileTypes()[number]; ok {
 		return name
 	}
 	return "unknown"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
@@ -26,7 +27,8 @@ var tekkenRoles = [][2]string{{"bos", "<s>"}, {"eos", "</s>"}, {"unk", "<unk>"},
 
 // letters are the characters for bytes in GPT-2's alphabet: printable bytes are themselves,
 // and the rest follow in order from 256 on.
-var letters = func() (list [256]string) {
+var letters = sync.OnceValue(func() *[256]string {
+	var list [256]string
 	next := rune(256)
 	for c := range rune(256) {
 		if c > ' ' && c < 0x7f || c > 0xa0 && c != 0xad {
@@ -36,14 +38,15 @@ var letters = func() (list [256]string) {
 			next++
 		}
 	}
-	return list
-}()
+	return &list
+})
 
 // inLetters returns bytes in GPT-2's alphabet.
 func inLetters(b []byte) string {
 	var text strings.Builder
+	list := letters()
 	for _, c := range b {
-		text.WriteString(letters[c])
+		text.WriteString(list[c])
 	}
 	return text.String()
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs"
@@ -14,7 +15,7 @@ import (
 // BlankUnit returns an error if the unit of a flag's number follows as an argument, as in --size 20 GB.
 func BlankUnit(set *pflag.FlagSet, args []string) (err error) {
 	set.Visit(func(f *pflag.Flag) {
-		units := unitsOf[f.Value.Type()]
+		units := unitsOf()[f.Value.Type()]
 		if err != nil || units == nil {
 			return
 		}
@@ -28,7 +29,9 @@ func BlankUnit(set *pflag.FlagSet, args []string) (err error) {
 }
 
 // unitsOf are the units of flags by their types.
-var unitsOf = map[string]*regexp.Regexp{"SIZE": regexp.MustCompile(`^(?i)[kmgt](i?b)?$`), "TOKENS": regexp.MustCompile(`^(?i)(k|m)$`)}
+var unitsOf = sync.OnceValue(func() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{"SIZE": regexp.MustCompile(`^(?i)[kmgt](i?b)?$`), "TOKENS": regexp.MustCompile(`^(?i)(k|m)$`)}
+})
 
 // EmptyFlag returns an error if a flag was given an empty value, which is often a shell
 // variable that is not set, or the next flag as its value.
@@ -52,7 +55,7 @@ func EmptyFlag(set *pflag.FlagSet) (err error) {
 func UnexpandedHome(set *pflag.FlagSet, args []string) (err error) {
 	check := func(flag, value string) {
 		first, _, _ := strings.Cut(value, "/")
-		if err != nil || !homeDir.MatchString(first) {
+		if err != nil || !homeDir().MatchString(first) {
 			return
 		}
 		if _, serr := os.Lstat(first); serr != nil {
@@ -76,4 +79,4 @@ func UnexpandedHome(set *pflag.FlagSet, args []string) (err error) {
 }
 
 // homeDir matches what a shell replaces by a home directory.
-var homeDir = regexp.MustCompile(`^~[a-z_][a-z0-9_-]*$|^~$`)
+var homeDir = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^~[a-z_][a-z0-9_-]*$|^~$`) })

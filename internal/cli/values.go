@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/internal/sizes"
@@ -89,4 +90,26 @@ func (t *Tokens) Set(s string) error {
 	}
 	*t = Tokens(int(n) * factor)
 	return nil
+}
+
+// AddFlag adds a flag for a value of any type that flags have.
+func AddFlag(set *pflag.FlagSet, to any, name, short, help string) {
+	switch to := to.(type) {
+	case *bool:
+		set.BoolVarP(to, name, short, *to, help)
+	case *string:
+		set.StringVarP(to, name, short, *to, help)
+	case *int:
+		set.IntVarP(to, name, short, *to, help)
+	case *float64:
+		set.Float64VarP(to, name, short, *to, help)
+	case *time.Duration:
+		set.DurationVarP(to, name, short, *to, help)
+	case *[]string:
+		set.StringArrayVarP(to, name, short, *to, help)
+	case pflag.Value:
+		set.VarP(to, name, short, help)
+	default:
+		panic(fmt.Sprintf("--%s: flags have no values of type %T", name, to))
+	}
 }

@@ -421,7 +421,7 @@ func (h *header) strangers() string {
 		for _, side := range sides {
 			name = strings.TrimSuffix(name, side)
 		}
-		if !has[name] && !has[layerZero(t.Name)] && !oneExpert.MatchString(name) {
+		if !has[name] && !has[layerZero(t.Name)] && !oneExpert().MatchString(name) {
 			return fmt.Sprintf("the tensor %s has no place in a model of the architecture %s", tensorfs.Quote(t.Name), h.arch)
 		}
 	}
@@ -429,7 +429,7 @@ func (h *header) strangers() string {
 }
 
 // oneExpert is what older files call one expert of a layer.
-var oneExpert = regexp.MustCompile(`^blk\.0\.ffn_(gate|up|down)\.\d+$`)
+var oneExpert = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^blk\.0\.ffn_(gate|up|down)\.\d+$`) })
 
 // layerZero replaces the number of a layer in a tensor's name by 0.
 func layerZero(name string) string {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
@@ -27,7 +28,9 @@ func (h *header) number(fact string) (key string, n int64, ok bool) {
 }
 
 // expertStack are the tensors of all experts of a layer.
-var expertStack = regexp.MustCompile(`^blk\.\d+\.ffn_(gate|up|down|gate_up)_exps\.weight$`)
+var expertStack = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^blk\.\d+\.ffn_(gate|up|down|gate_up)_exps\.weight$`)
+})
 
 // experts finds numbers of experts that contradict each other or the tensors.
 func (h *header) experts() string {
@@ -48,7 +51,7 @@ func (h *header) experts() string {
 		return fmt.Sprintf("%s is %d, and %s is %d", takenKey, taken, groupsKey, groups)
 	}
 	for _, t := range h.tensors {
-		if len(t.Shape) == 3 && t.Shape[0] != n && expertStack.MatchString(t.Name) {
+		if len(t.Shape) == 3 && t.Shape[0] != n && expertStack().MatchString(t.Name) {
 			return fmt.Sprintf("the tensor %s holds %d experts, and %s is %d", tensorfs.Quote(t.Name), t.Shape[0], key, n)
 		}
 	}

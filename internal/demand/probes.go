@@ -3,12 +3,13 @@ package demand
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // probes are names that programs look for in every directory that they come across: version
 // control, editors, languages, desktops. No request is sent for them. Names that begin with
 // a dot are not well-formed, and are not listed.
-var probes = func() map[string]bool {
+var probes = sync.OnceValue(func() map[string]bool {
 	all := map[string]bool{}
 	for name := range strings.FieldsSeq(`
 		HEAD objects refs branches worktrees hooks CVS CVSROOT RCS SCCS _darcs _svn _MTN BitKeeper _FOSSIL_
@@ -28,20 +29,22 @@ var probes = func() map[string]bool {
 		all[strings.ToLower(name)] = true
 	}
 	return all
-}()
+})
 
 // probeEndings are how further such names end: files of programs, of editors and of desktops.
-var probeEndings = strings.Fields(`
+var probeEndings = sync.OnceValue(func() []string {
+	return strings.Fields(`
 	.so .dll .dylib .exe .com .bat .cmd .ps1 .sh .bash .zsh .fish .jar .class
 	.py .pyc .pyd .pyi .egg .whl .js .mjs .cjs .ts .jsx .tsx .vue .rb .php .lua .cpp .hpp .java .ipynb .git
 	.json .jsonc .toml .lock .ini .inf .cfg .conf .yml .yaml .xml .plist .properties .db .sqlite .mod .nix .vim .code-workspace
 	.txt .md .rst .html .htm .css .log .pid .sock .tmp .temp .swp .swo .bak .orig .rej .part .crdownload .desktop .directory .lnk .url
 	.jpg .jpeg .png .gif .svg .webp .ico .bmp .pdf .nfo .mo
 `)
+})
 
 // isProbe reports whether a part of a path is the name of something that programs look for,
 // and not the name of a model.
 func isProbe(name string) bool {
 	name = strings.ToLower(name)
-	return probes[name] || strings.Contains(name, ".so.") || slices.ContainsFunc(probeEndings, func(end string) bool { return strings.HasSuffix(name, end) })
+	return probes()[name] || strings.Contains(name, ".so.") || slices.ContainsFunc(probeEndings(), func(end string) bool { return strings.HasSuffix(name, end) })
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/adapter"
@@ -115,7 +116,7 @@ func Tree(t *tree.Tree, named string) *Info {
 	}
 	for i := range t.Views {
 		v := &t.Views[i]
-		info.Views = append(info.Views, ViewCount{v.Name, v.Tensors.Len(), len(v.Absent), v.Lost()})
+		info.Views = append(info.Views, ViewCount{v.Name, v.Tensors.Len(), v.Absent.Len(), v.Lost()})
 	}
 	info.Whole = describeWhole(t)
 	for _, w := range info.Whole {
@@ -187,7 +188,7 @@ func StoredType(t *tensorfs.Tensor) string {
 }
 
 // Stored matches the name of a model in a store, as opposed to a path.
-var Stored = regexp.MustCompile(`^[a-z][a-z0-9]+:`)
+var Stored = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9]+:`) })
 
 // NameOf returns the model's name: its own, the user's name for it, or the name of its file
 // or directory.
@@ -203,7 +204,7 @@ func NameOf(m *tensorfs.Model, named string) string {
 	case address:
 		rest, _, _ = strings.Cut(rest, "?")
 		return path.Base(rest)
-	case Stored.MatchString(named):
+	case Stored().MatchString(named):
 		return named
 	}
 	if repo := partAfter(m.Path, "models--"); repo != "" { // of the Hugging Face cache

@@ -40,7 +40,7 @@ type PipelinePart struct {
 // an error of usage ends that, and any other is of the part.
 func PipelineOf(p *library.Pipeline, named string, open func(*library.Model) (*tree.Tree, error)) (*Pipeline, error) {
 	info := &Pipeline{Name: filepath.Base(p.Name), Model: conceal.Name(named), Path: p.Name, Format: "diffusers", Class: p.Class, Warnings: append([]string{}, p.Now().Warnings...)}
-	if Stored.MatchString(named) {
+	if Stored().MatchString(named) {
 		info.Name = named
 	}
 	for _, m := range p.Now().Models {

@@ -37,7 +37,7 @@ var table = sync.OnceValue(func() map[string]architecture {
 			continue
 		}
 		a := architecture{known: true, form: "usual"}
-		for _, word := range bracketed.FindAllString(words, -1) {
+		for _, word := range bracketed().FindAllString(words, -1) {
 			a.add(word)
 		}
 		for _, name := range strings.Fields(names) {

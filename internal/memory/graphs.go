@@ -53,13 +53,13 @@ var graphsStatesText string
 var graphs = sync.OnceValue(func() *graphTable { return readGraphs(graphsText + "\n" + graphsStatesText) })
 
 // bracketed are the words of a line of a table: blanks separate them unless they are in brackets.
-var bracketed = regexp.MustCompile(`(?:\[[^]]*\]|[^\s[])+`)
+var bracketed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:\[[^]]*\]|[^\s[])+`) })
 
 func readGraphs(text string) *graphTable {
 	g := &graphTable{map[string]bool{}, map[string]*architectures.Expr{}, map[string][]statement{}, map[string]*graphList{}}
 	block, graph := "", (*graphList)(nil)
 	for line := range strings.Lines(text) {
-		f := bracketed.FindAllString(line, -1)
+		f := bracketed().FindAllString(line, -1)
 		switch {
 		case len(f) == 0 || f[0] == "#":
 		case f[0] == "in-place":

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tensorfs/tensorfs"
@@ -125,7 +126,7 @@ func (s *State) Remove() {
 
 // stateName matches the names of states. The directory may also have mount points, which
 // are not touched.
-var stateName = regexp.MustCompile(`^[1-9][0-9]{0,4}\.json$`)
+var stateName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[1-9][0-9]{0,4}\.json$`) })
 
 // All reads the states of all servers of this user.
 func All() (all []*State) {
@@ -138,7 +139,7 @@ func All() (all []*State) {
 			continue
 		}
 		for _, e := range entries {
-			if !stateName.MatchString(e.Name()) || !e.Type().IsRegular() {
+			if !stateName().MatchString(e.Name()) || !e.Type().IsRegular() {
 				continue
 			}
 			if s, err := readState(dir, e.Name()); err == nil {

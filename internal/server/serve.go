@@ -10,12 +10,10 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/fs"
 	"github.com/tensorfs/tensorfs/internal/conceal"
+	"github.com/tensorfs/tensorfs/internal/memlimit"
 	"github.com/tensorfs/tensorfs/internal/mounts"
 	"github.com/tensorfs/tensorfs/internal/source"
 )
-
-// OpeningGC is the collector's target while a model is opened.
-const OpeningGC = 400
 
 // Serve mounts and answers requests until the mount is gone.
 func (s *Spec) Serve(stdout, stderr io.Writer, open func(*slog.Logger) (*Content, error)) (err error) {
@@ -35,10 +33,8 @@ func (s *Spec) Serve(stdout, stderr io.Writer, open func(*slog.Logger) (*Content
 		return err
 	}
 	defer closeLog()
-	// What opening allocates stays in use; collecting again and again would take
-	// a third of the time until the mount is ready.
-	collect := debug.SetGCPercent(OpeningGC)
-	defer debug.SetGCPercent(collect)    // of a program that goes on without this server
+	opened := memlimit.Opening()
+	defer opened()
 	if s.Backend == mounts.BackendFUSE { // the kernel keeps what it gets, which an NFS server's clients need not
 		source.ReadDirect(StreamMemory)
 	}
@@ -92,7 +88,7 @@ func (s *Spec) Serve(stdout, stderr io.Writer, open func(*slog.Logger) (*Content
 		}
 		fmt.Fprintln(stdout, s.where(server))
 	}
-	debug.SetGCPercent(collect)
+	opened()
 	debug.FreeOSMemory()
 	go handleSignals(signals, server, logger)
 	stop := warmer.start(logger)

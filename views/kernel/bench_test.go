@@ -35,7 +35,7 @@ var decodeAims = map[string]float64{
 //	>=of:memcpy  what that share is to be
 func BenchmarkDecode(b *testing.B) {
 	r := rand.New(rand.NewPCG(11, 12))
-	for _, d := range types {
+	for _, d := range types() {
 		blocks := benchOut / 2 / d.Elems
 		src := make([]byte, benchRing*blocks*d.Bytes)
 		benchBlocks(r, d, src)

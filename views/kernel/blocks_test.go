@@ -47,7 +47,7 @@ func expect(d Decoder, decode func(dst, src []byte), src []byte) []byte {
 // block at a time. Bytes around the output must not change.
 func TestBlocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, d := range slices.Concat(types, decodersTo(Single)) {
+	for _, d := range slices.Concat(types(), decodersTo(Single)) {
 		counts := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33}
 		if d.Elems == 1 {
 			counts = nil
@@ -88,7 +88,7 @@ func TestBlocks(t *testing.T) {
 // dispatched is what Lookup returns, as an implementation.
 func dispatched(to Float) *implementation {
 	impl := &implementation{name: "Lookup", types: map[string]func(dst, src []byte){}}
-	for _, t := range types {
+	for _, t := range types() {
 		d, _ := to.Lookup(t.Name)
 		impl.types[t.Name] = d.Decode
 	}
@@ -99,7 +99,7 @@ func dispatched(to Float) *implementation {
 func TestComputedNaN(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	seen := false
-	for _, d := range types {
+	for _, d := range types() {
 		if d.Elems == 1 {
 			continue
 		}
@@ -127,7 +127,7 @@ func TestComputedNaN(t *testing.T) {
 
 func TestTypes(t *testing.T) {
 	names := map[string]bool{}
-	for _, d := range types {
+	for _, d := range types() {
 		if names[d.Name] || d.Elems <= 0 || d.Bytes <= 0 || d.Decode == nil {
 			t.Errorf("%s: bad or double entry", d.Name)
 		}
@@ -150,7 +150,7 @@ func TestTypes(t *testing.T) {
 			}
 		}
 		for key := range impl.groups {
-			if goGroups[key] == nil {
+			if goGroups()[key] == nil {
 				t.Errorf("%s has a decoder for unknown groups %v", impl.name, key)
 			}
 		}
@@ -175,7 +175,7 @@ func TestSwap(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, b, c.want)
 		}
 	}
-	for _, d := range types {
+	for _, d := range types() {
 		b := make([]byte, 3*d.Bytes)
 		for i := range b {
 			b[i] = byte(i*7 + i>>8)
@@ -221,11 +221,11 @@ func TestLengths(t *testing.T) {
 	_, f, _ := Deinterleave("Q4_0_4_4", 32)
 	refused("Q4_0_4_4", func() { f(make([]byte, 72), make([]byte, 71)) })
 	refused("one and a half groups of Q4_0_4_4", func() { f(make([]byte, 108), make([]byte, 108)) })
-	refused("scaled F8_E4M3", func() { decoders["F8_E4M3"].Scaled(make([]byte, 3), make([]byte, 1), 1) })
+	refused("scaled F8_E4M3", func() { decoders()["F8_E4M3"].Scaled(make([]byte, 3), make([]byte, 1), 1) })
 }
 
 func dispatchedDecoders() (all []Decoder) {
-	for _, t := range types {
+	for _, t := range types() {
 		d, _ := Lookup(t.Name)
 		all = append(all, d)
 	}
@@ -241,11 +241,11 @@ func TestNoAllocation(t *testing.T) {
 	for _, d := range dispatchedDecoders() {
 		src, dst := make([]byte, 4*d.Bytes), make([]byte, 8*d.Elems)
 		check(d.Name, func() { d.Decode(dst, src) })
-		single, wide := singles[d.Name], make([]byte, 16*d.Elems)
+		single, wide := singles()[d.Name], make([]byte, 16*d.Elems)
 		check(d.Name+" to F32", func() { single.Decode(wide, src) })
 		check(d.Name+" swap", func() { d.Swap(src) })
 	}
-	for key := range goGroups {
+	for key := range goGroups() {
 		g := lookupGroup(t, key, defaultGroup(key.mode))
 		dst, codes, scales, biases := make([]byte, 2*g.Elems), make([]byte, g.Codes), make([]byte, g.Scale), make([]byte, g.Bias)
 		check(fmt.Sprint(key), func() { g.Decode(dst, codes, scales, biases, 1) })
@@ -263,19 +263,19 @@ func TestNoAllocation(t *testing.T) {
 	rows, f, _ := Deinterleave("Q4_0_8_8", 64)
 	a, b := make([]byte, rows*36), make([]byte, rows*36)
 	check("Q4_0_8_8", func() { f(a, b) })
-	check("scaled F8_E4M3", func() { decoders["F8_E4M3"].Scaled(a, b[:len(a)/2], 1) })
+	check("scaled F8_E4M3", func() { decoders()["F8_E4M3"].Scaled(a, b[:len(a)/2], 1) })
 }
 
 // FuzzDecoders compares every implementation with plain Go, block by block, on the fuzzer's blocks.
 func FuzzDecoders(f *testing.F) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for i, d := range types {
+	for i, d := range types() {
 		f.Add(byte(i), randomBlocks(r, d, 9))
 	}
 	f.Fuzz(func(t *testing.T, which byte, src []byte) {
-		d := types[int(which)%len(types)]
+		d := types()[int(which)%len(types())]
 		src = src[:len(src)/d.Bytes*d.Bytes]
-		for _, d := range []Decoder{d, decodersTo(Single)[int(which)%len(types)]} {
+		for _, d := range []Decoder{d, decodersTo(Single)[int(which)%len(types())]} {
 			want := expect(d, d.Decode, src)
 			for _, impl := range append(implementationsTo(d.To), dispatched(d.To)) {
 				if decode := impl.types[d.Name]; decode != nil {

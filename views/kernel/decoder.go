@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // Decoder turns whole blocks of one stored type into floats.
@@ -51,17 +52,17 @@ func Lookup(name string) (Decoder, bool) { return Half.Lookup(name) }
 // Lookup returns the fastest decoder of this machine for a stored type.
 func (to Float) Lookup(name string) (Decoder, bool) {
 	if to == Single {
-		d, ok := singles[name]
+		d, ok := singles()[name]
 		return d, ok
 	}
-	d, ok := decoders[name]
+	d, ok := decoders()[name]
 	return d, ok
 }
 
-// decoders and singles hold what Lookup returns. Fields are shared between callers, who only read them.
+// decoders and singles return what Lookup chooses from. Fields are shared between callers, who only read them.
 var (
-	decoders = makeDecoders(Half, accelerated)
-	singles  = makeDecoders(Single, acceleratedSingle)
+	decoders = sync.OnceValue(func() map[string]Decoder { return makeDecoders(Half, accelerated()) })
+	singles  = sync.OnceValue(func() map[string]Decoder { return makeDecoders(Single, acceleratedSingle()) })
 )
 
 func makeDecoders(to Float, fast *implementation) map[string]Decoder {

@@ -23,7 +23,7 @@ func TestSingles(t *testing.T) {
 			t.Errorf("%s: element %d is %x as F32 and %x as half", name, at/2, f[at/2*4:][:4], h[at&^1:][:2])
 		}
 	}
-	for _, d := range types {
+	for _, d := range types() {
 		for _, n := range []int{0, 1, 2, 5, 31, 32, 33, 69} {
 			src := randomBlocks(r, d, n)
 			if d.Name == "F16" {
@@ -43,7 +43,7 @@ func TestSingles(t *testing.T) {
 			}
 		}
 	}
-	for key := range goGroups {
+	for key := range goGroups() {
 		g := lookupGroup(t, key, defaultGroup(key.mode))
 		for n := range 9 {
 			codes, scales, biases := randomBytes(r, n*g.Codes), randomBytes(r, n*g.Scale), randomBytes(r, n*g.Bias)
@@ -85,11 +85,11 @@ func TestSinglesBySpec(t *testing.T) {
 			}
 		}
 	}
-	if acceleratedSingle == nil {
+	if acceleratedSingle() == nil {
 		return
 	}
 	r := rand.New(rand.NewPCG(33, 34))
-	for name, scaled := range acceleratedSingle.scaled {
+	for name, scaled := range acceleratedSingle().scaled {
 		for n := range 100 {
 			src := randomBytes(r, n)
 			for _, scale := range []float32{1, -0.003, 1e-40, 3e38, 0} {
@@ -106,11 +106,11 @@ func TestSinglesBySpec(t *testing.T) {
 
 // TestSingleGroups compares groups as F32 by every implementation with plain Go, the bits of infinities and NaNs too.
 func TestSingleGroups(t *testing.T) {
-	if acceleratedSingle == nil {
+	if acceleratedSingle() == nil {
 		t.Skip("plain Go is all there is")
 	}
 	r := rand.New(rand.NewPCG(47, 48))
-	for key, decode := range acceleratedSingle.groups {
+	for key, decode := range acceleratedSingle().groups {
 		sizes := []int{32, 64, 96, 128}
 		if size := fixedGroup[key.mode]; size != 0 {
 			sizes = []int{size}
@@ -125,7 +125,7 @@ func TestSingleGroups(t *testing.T) {
 				factor := []float32{1, -0.7, 1e-40, 3e38, float32(math.Inf(1))}[n%5]
 				got, want := make([]byte, 4*n*group), make([]byte, 4*n*group)
 				decode(got, codes, scales, biases, factor, group)
-				goSingles[key](want, codes, scales, biases, factor, group)
+				goSingles()[key](want, codes, scales, biases, factor, group)
 				if at := firstDifference(got, want); at >= 0 {
 					t.Fatalf("%v in groups of %d: number %d of %d groups is % x, want % x", key, group, at/4, n, got[at&^3:][:4], want[at&^3:][:4])
 				}
@@ -321,7 +321,7 @@ func TestQuantiseFrom(t *testing.T) {
 				continue // plain Go has none
 			}
 			want, got := make([]byte, len(src)/64*e.Bytes), make([]byte, len(src)/64*e.Bytes)
-			goEncoders[encoderKey{name, "F32"}](want, f)
+			goEncoders()[encoderKey{name, "F32"}](want, f)
 			e.Encode(got, src)
 			if at := firstDifference(got, want); at >= 0 {
 				block := at / e.Bytes
@@ -378,7 +378,7 @@ func repackers(p Repack, key groupKey, group int) map[string]func(dst, codes, sc
 // TestRepack repacks random groups, also some that the type cannot hold, and decodes both sides.
 func TestRepack(t *testing.T) {
 	r := rand.New(rand.NewPCG(39, 40))
-	for key := range goRepacks {
+	for key := range goRepacks() {
 		groups := []int{fixedGroup[key.mode]}
 		if key.mode == "affine" {
 			groups = []int{32, 64, 96, 128}
@@ -512,7 +512,7 @@ func FuzzEncoders(f *testing.F) {
 		}
 		src = src[:len(src)/4/e.Elems*e.Elems*4]
 		want := make([]byte, len(src)/4/e.Elems*e.Bytes)
-		goEncoders[encoderKey{name, "F32"}](want, src)
+		goEncoders()[encoderKey{name, "F32"}](want, src)
 		for impl, encode := range encodersOf(name) {
 			got := make([]byte, len(want))
 			if encode(got, src); !bytes.Equal(got, want) {
@@ -546,7 +546,7 @@ func TestEncodersContract(t *testing.T) {
 		check(d.Name+" as F32", func() { d.Decode(dst, src) })
 		refused(d.Name+" as F32", func() { d.Decode(dst[:8*d.Elems], src) })
 	}
-	for key := range goSingles {
+	for key := range goSingles() {
 		g, _ := Single.LookupGroup(key.mode, key.bits, defaultGroup(key.mode), key.scale)
 		dst, codes, scales, biases := make([]byte, 4*g.Elems), make([]byte, g.Codes), make([]byte, g.Scale), make([]byte, g.Bias)
 		check(fmt.Sprint(key, " as F32"), func() { g.Decode(dst, codes, scales, biases, 1) })
@@ -579,7 +579,7 @@ func TestEncodersContract(t *testing.T) {
 		refused(e.Name, func() { e.Encode(dst, src[4*e.Elems:]) })
 		refused(e.Name, func() { e.Encode(dst, src[:len(src)-1]) })
 	}
-	for key := range goRepacks {
+	for key := range goRepacks() {
 		p, _ := LookupRepack(key.mode, key.bits, defaultGroup(key.mode), key.scale)
 		const n = 300
 		dst, codes, scales, biases := make([]byte, n*p.Bytes), randomBytes(r, n*p.Codes), bytes.Repeat([]byte{0x3C}, n*p.Scale), make([]byte, n*p.Bias)

@@ -118,21 +118,21 @@ var encoders = sync.OnceValue(func() map[encoderKey]Encoder {
 	for _, e := range encoderTypes {
 		for _, from := range []string{"F32", "F16", "BF16"} {
 			key := encoderKey{e.Name, from}
-			encode := goEncoders[key]
+			encode := goEncoders()[key]
 			if from == "F32" && e.Encode == nil {
 				table[key] = e
 				continue
 			}
-			if accelerated != nil && accelerated.encoders[key] != nil {
-				encode = accelerated.encoders[key]
+			if fast := accelerated(); fast != nil && fast.encoders[key] != nil {
+				encode = fast.encoders[key]
 			}
 			if encode == nil {
 				continue
 			}
 			e := e
 			e.In = e.Elems * typeOf(from).Bytes
-			if accelerated != nil && accelerated.weighers[e.Name] != nil {
-				e.Weigh = accelerated.weighers[e.Name]
+			if fast := accelerated(); fast != nil && fast.weighers[e.Name] != nil {
+				e.Weigh = fast.weighers[e.Name]
 			}
 			e.Encode = func(dst, src []byte) {
 				checkBlocks(e.Name, len(dst), len(src), e.Bytes, e.In)
@@ -145,7 +145,7 @@ var encoders = sync.OnceValue(func() map[encoderKey]Encoder {
 })
 
 // goEncoders is the plain Go implementation.
-var goEncoders = func() map[encoderKey]func(dst, src []byte) {
+var goEncoders = sync.OnceValue(func() map[encoderKey]func(dst, src []byte) {
 	t := map[encoderKey]func(dst, src []byte){}
 	for _, e := range encoderTypes {
 		if e.Encode != nil {
@@ -153,4 +153,4 @@ var goEncoders = func() map[encoderKey]func(dst, src []byte) {
 		}
 	}
 	return t
-}()
+})

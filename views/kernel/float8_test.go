@@ -53,7 +53,7 @@ func TestScaledF8(t *testing.T) {
 	for i := range codes {
 		codes[i] = byte(i*5 + i/256*45) // a code's place in a vector varies
 	}
-	public := &implementation{name: "exported", scaled: map[string]scaledFunc{"F8_E4M3": decoders["F8_E4M3"].Scaled, "F8_E5M2": decoders["F8_E5M2"].Scaled}}
+	public := &implementation{name: "exported", scaled: map[string]scaledFunc{"F8_E4M3": decoders()["F8_E4M3"].Scaled, "F8_E5M2": decoders()["F8_E5M2"].Scaled}}
 	for _, f := range []struct {
 		name  string
 		nan   func(code byte) bool

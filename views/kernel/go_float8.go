@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/binary"
 	"math"
+	"sync"
 )
 
 // The 8-bit floats, bit 7 the sign (E8M0 has none):
@@ -36,7 +37,8 @@ func float8(c, mantissa, bias int) float32 {
 	} else {
 		m |= 1 << mantissa
 	}
-	return float32(math.Copysign(math.Ldexp(float64(m), e-bias-mantissa), float64(0x7F-c)))
+	x := float32(m) * math.Float32frombits(uint32(e-bias-mantissa+127)<<23)
+	return math.Float32frombits(math.Float32bits(x) | uint32(c&0x80)<<24)
 }
 
 func float8Table(mantissa, bias int, nans ...int) (t [256]float32) {
@@ -58,8 +60,9 @@ func float8Table(mantissa, bias int, nans ...int) (t [256]float32) {
 
 func e8m0Table() (t [256]float32) {
 	for c := range t {
-		t[c] = float32(math.Ldexp(1, c-127))
+		t[c] = math.Float32frombits(uint32(c) << 23)
 	}
+	t[0] = 0x1p-127
 	return t
 }
 
@@ -71,13 +74,16 @@ func e8m0NaNTable() [256]float32 {
 
 // f8Decoder looks the half of every code up in a table of its own.
 func f8Decoder(values *[256]float32) func(dst, src []byte, to Float) {
-	var halves [256]uint16
-	for c, x := range values {
-		halves[c] = half(math.Float32bits(x))
-	}
+	halves := sync.OnceValue(func() *[256]uint16 {
+		t := new([256]uint16)
+		for c, x := range values {
+			t[c] = half(math.Float32bits(x))
+		}
+		return t
+	})
 	return func(dst, src []byte, to Float) {
 		if to == Half {
-			lookUp(dst, src, &halves)
+			lookUp(dst, src, halves())
 			return
 		}
 		for i, c := range src {

@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // Codes of a group are a little-endian bit stream: code i is bits [i*bits, (i+1)*bits), low bit first, so 8 codes fill
 // exactly `bits` bytes.
@@ -17,13 +20,14 @@ type groupBody = func(dst, codes, scales, biases []byte, factor float32, group i
 
 // goGroups is the plain Go implementation, and the list of what exists; goSingles is the same for [Single].
 var (
-	goGroups  = groupsTo(Half)
-	goSingles = groupsTo(Single)
+	goGroups  = sync.OnceValue(func() map[groupKey]groupFunc { return groupsTo(Half) })
+	goSingles = sync.OnceValue(func() map[groupKey]groupFunc { return groupsTo(Single) })
 )
 
 func groupsTo(to Float) map[groupKey]groupFunc {
-	t := make(map[groupKey]groupFunc, len(groupBodies))
-	for key, body := range groupBodies {
+	bodies := groupBodies()
+	t := make(map[groupKey]groupFunc, len(bodies))
+	for key, body := range bodies {
 		t[key] = func(dst, codes, scales, biases []byte, factor float32, group int) {
 			body(dst, codes, scales, biases, factor, group, to)
 		}
@@ -31,21 +35,22 @@ func groupsTo(to Float) map[groupKey]groupFunc {
 	return t
 }
 
-var groupBodies = func() map[groupKey]groupBody {
+// groupBodies returns the bodies of both.
+func groupBodies() map[groupKey]groupBody {
 	t := map[groupKey]groupBody{
 		{"mxfp4", 4, "U8"}: mx4,
 		{"mxfp8", 8, "U8"}: mx8,
 		{"nvfp4", 4, "U8"}: nv4,
 	}
 	for _, bits := range []int{2, 3, 4, 5, 6, 8} {
-		for _, scale := range types {
+		for _, scale := range types() {
 			if scale.isAffine() {
 				t[groupKey{"affine", bits, scale.Name}] = affine(bits, scale.Bytes, scale.Number)
 			}
 		}
 	}
 	return t
-}()
+}
 
 // affine returns the decoder for a width of codes and a way to read scales and biases of size bytes.
 func affine(bits, size int, read func(b []byte) float32) groupBody {

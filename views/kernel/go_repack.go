@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"sync"
 )
 
 // Repacking moves codes from a bit stream (see go_group.go) into the nibble arrays of go_q32.go and go_fp4.go, eight
@@ -69,7 +70,7 @@ func codes5(dst, codes []byte) {
 }
 
 // goRepacks is the plain Go implementation, and the list of what exists.
-var goRepacks = func() map[groupKey]repackFunc {
+var goRepacks = sync.OnceValue(func() map[groupKey]repackFunc {
 	t := map[groupKey]repackFunc{
 		{"mxfp4", 4, "U8"}: repackMXFP4,
 		{"mxfp8", 8, "U8"}: repackMXFP8,
@@ -83,7 +84,7 @@ var goRepacks = func() map[groupKey]repackFunc {
 		}
 	}
 	return t
-}()
+})
 
 // repackAffine makes Q4_1 or Q5_1: every block of a group repeats its scale as d and its bias as m.
 func repackAffine(bits int, scale string) repackFunc {
@@ -219,8 +220,8 @@ func exactScales(scale string) func(scales, biases []byte) int {
 
 // exactHalves returns how many floats at the start of b are equal to halves.
 func exactHalves(dtype string, b []byte) int {
-	if accelerated != nil && accelerated.exact != nil {
-		return accelerated.exact(dtype, b)
+	if fast := accelerated(); fast != nil && fast.exact != nil {
+		return fast.exact(dtype, b)
 	}
 	return goExactHalves(dtype, b)
 }

@@ -14,9 +14,9 @@ func implementations() []*implementation { return implementationsTo(Half) }
 
 // implementationsTo is implementations for either format.
 func implementationsTo(to Float) []*implementation {
-	all, fast := []*implementation{plain(to)}, accelerated
+	all, fast := []*implementation{plain(to)}, accelerated()
 	if to == Single {
-		fast = acceleratedSingle
+		fast = acceleratedSingle()
 	}
 	if fast != nil {
 		all = append(all, fast)
@@ -84,7 +84,7 @@ func testGolden(t *testing.T, to Float, sums map[string]string) {
 			}
 		}
 	}
-	for _, d := range types {
+	for _, d := range types() {
 		if d.Name[0] != 'F' && d.Name != "Q6_0" && d.Name != "PQ2_0" && !seen["go "+d.Name] {
 			t.Errorf("no golden tensor of type %s", d.Name)
 		}

@@ -31,11 +31,11 @@ func (to Float) LookupGroup(mode string, bits, group int, scale string) (Group, 
 	if to == Single {
 		plain, fast = goSingles, acceleratedSingle
 	}
-	decode, ok := plain[key]
+	decode, ok := plain()[key]
 	if !ok || group <= 0 || group > maxGroup || group%8 != 0 || fixedGroup[mode] != 0 && group != fixedGroup[mode] {
 		return Group{}, false
 	}
-	if fast != nil && fast.groups[key] != nil && (group%32 == 0 || mode == "nvfp4") {
+	if fast := fast(); fast != nil && fast.groups[key] != nil && (group%32 == 0 || mode == "nvfp4") {
 		decode = fast.groups[key]
 	}
 	g := Group{To: to, Mode: mode, Bits: bits, Elems: group, Codes: group * bits / 8, Scale: scaleBytes(scale)}

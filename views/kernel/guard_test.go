@@ -54,7 +54,7 @@ func (f fenced) end(b []byte) []byte {
 func TestFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	in, out, in2, in3 := newFenced(t, 1<<16), newFenced(t, 1<<16), newFenced(t, 1<<12), newFenced(t, 1<<12)
-	for _, d := range slices.Concat(types, decodersTo(Single)) {
+	for _, d := range slices.Concat(types(), decodersTo(Single)) {
 		for _, impl := range implementationsTo(d.To) {
 			decode := impl.types[d.Name]
 			if decode == nil {
@@ -67,7 +67,7 @@ func TestFences(t *testing.T) {
 			}
 		}
 	}
-	for key := range goGroups {
+	for key := range goGroups() {
 		sizes := []int{8, 32, 64, 96, 128}
 		if key.mode != "affine" {
 			sizes = []int{fixedGroup[key.mode]}
@@ -113,7 +113,7 @@ func TestFences(t *testing.T) {
 			}
 		}
 	}
-	if impl := acceleratedSingle; impl != nil {
+	if impl := acceleratedSingle(); impl != nil {
 		for n := 1; n < 80; n++ {
 			if impl.singlePicks != nil {
 				dst, src := make([]byte, 32*n), randomBytes(r, 2*n)

@@ -51,11 +51,11 @@ var I2SLayouts = []string{"128", "64", "rows4", "trinity"}
 // quarters decodes blocks of n bytes whose bits 7-6 are the first n elements, bits 5-4 the next n and so on.
 func (to Float) quarters(n int, levels [4]float32) Ternary {
 	pick, pickSingle := pickHalves, pickSingles
-	if accelerated != nil && accelerated.picks != nil {
-		pick = accelerated.picks
+	if fast := accelerated(); fast != nil && fast.picks != nil {
+		pick = fast.picks
 	}
-	if acceleratedSingle != nil && acceleratedSingle.singlePicks != nil {
-		pickSingle = acceleratedSingle.singlePicks
+	if fast := acceleratedSingle(); fast != nil && fast.singlePicks != nil {
+		pickSingle = fast.singlePicks
 	}
 	return Ternary{To: to, Elems: 4 * n, Bytes: n, Decode: func(dst, src []byte, d float32) {
 		checkBlocks("I2_S", len(dst), len(src), int(to)*4*n, n)

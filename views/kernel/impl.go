@@ -1,5 +1,7 @@
 package kernel
 
+import "sync"
+
 // implementation is one way to run the decoders. Plain Go covers everything; an accelerated one covers what it lists,
 // and the rest falls back to plain Go. Functions get lengths that are already checked.
 type implementation struct {
@@ -37,16 +39,17 @@ type scaledFunc = func(dst, src []byte, scale float32)
 // from h, bits 5-4 the next n and so on.
 type pickFunc = func(dst, src []byte, n int, h [4]uint16)
 
-// accelerated are this machine's implementations besides plain Go, decided once; may be
-// nil.
-var accelerated = native()
-
-// acceleratedSingle is the same for decoders to F32.
-var acceleratedSingle = nativeSingle()
+var (
+	// accelerated returns this machine's implementation besides plain Go; may be nil. Like all tables of
+	// functions it is made at its first use: a command that decodes nothing does not wait for it.
+	accelerated = sync.OnceValue(native)
+	// acceleratedSingle is the same for decoders to F32.
+	acceleratedSingle = sync.OnceValue(nativeSingle)
+)
 
 // plain is the specification as an implementation, for tests that compare accelerated ones with it.
 func plain(to Float) *implementation {
-	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goSingles, scaled: map[string]scaledFunc{}, singlePicks: pickSingles}
+	p := &implementation{name: "go", types: map[string]func(dst, src []byte){}, groups: goSingles(), scaled: map[string]scaledFunc{}, singlePicks: pickSingles}
 	if to == Half {
 		p.weighers = map[string]func(dst, src []byte, importance []float32){}
 		for _, e := range encoderTypes {
@@ -54,7 +57,7 @@ func plain(to Float) *implementation {
 				p.weighers[e.Name] = e.Weigh
 			}
 		}
-		p.groups, p.picks, p.singlePicks, p.encoders, p.repacks = goGroups, pickHalves, nil, goEncoders, goRepacks
+		p.groups, p.picks, p.singlePicks, p.encoders, p.repacks = goGroups(), pickHalves, nil, goEncoders(), goRepacks()
 		p.splits = map[string]func(dst, src []byte){}
 		for _, s := range goSplits {
 			p.splits[s.Name] = s.Codes

@@ -18,9 +18,12 @@ type blockKernel = func(dst, src *byte, blocks int) (rest int)
 // groupKernel is the same for groups of 32*chunks elements (nvfp4: pairs of groups, one chunk).
 type groupKernel = func(dst, codes, scales, biases *byte, factor float32, groups, chunks int) (rest int)
 
-// native returns the AVX2 implementation if this processor has what it uses.
+// hasAVX2 reports whether this processor has what all AVX2 kernels use.
+var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
+
+// native returns the AVX2 implementation, nil on a processor without it.
 func native() *implementation {
-	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA || !cpu.X86.HasF16C {
+	if !hasAVX2 {
 		return nil
 	}
 	impl := avx2Decoders(Half)
@@ -54,7 +57,7 @@ func native() *implementation {
 
 // nativeSingle returns what there is for F32.
 func nativeSingle() *implementation {
-	if accelerated == nil {
+	if !hasAVX2 {
 		return nil
 	}
 	impl := avx2Decoders(Single)
@@ -197,9 +200,9 @@ func avx2Blocks(t Decoder, k blockKernel) func(dst, src []byte) {
 
 // avx2Groups is avx2Blocks for groups. An infinite factor would make NaN of zeros, so it is left to plain Go.
 func avx2Groups(to Float, key groupKey, k groupKernel) groupFunc {
-	plain, size := goGroups[key], scaleBytes(key.scale)
+	plain, size := goGroups()[key], scaleBytes(key.scale)
 	if to == Single {
-		plain = goSingles[key]
+		plain = goSingles()[key]
 	}
 	return func(dst, codes, scales, biases []byte, factor float32, group int) {
 		chunks := group / 32

@@ -3,7 +3,7 @@
 package kernel
 
 var elements = func() (k elementKernels) {
-	if accelerated == nil {
+	if !hasAVX2 {
 		return k
 	}
 	return elementKernels{
@@ -17,7 +17,7 @@ var elements = func() (k elementKernels) {
 
 // nativeWeightedSums are by the name of the type.
 var nativeWeightedSums = func() map[string]weightedSumFunc {
-	if accelerated == nil {
+	if !hasAVX2 {
 		return nil
 	}
 	return map[string]weightedSumFunc{"F32": weightedSumF32AVX2, "F16": weightedSumF16AVX2, "BF16": weightedSumBF16AVX2}

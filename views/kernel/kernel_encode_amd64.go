@@ -69,7 +69,7 @@ func affineRepackAVX2(bits int, dst, codes, scales, biases *byte, groups, chunks
 // one in plain Go.
 func avx2Affine(bits int, scale string) repackFunc {
 	const most = 128 // groups whose scales are made halves at a time
-	plain, size, block := goRepacks[groupKey{"affine", bits, scale}], scaleBytes(scale), 20
+	plain, size, block := goRepacks()[groupKey{"affine", bits, scale}], scaleBytes(scale), 20
 	if bits == 5 {
 		block = 24
 	}

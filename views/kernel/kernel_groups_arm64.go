@@ -38,9 +38,9 @@ func makeAffineUnpack(bits int) *affineUnpack {
 
 func neonAffine(to Float, bits, kind int, scale string) groupFunc {
 	unpack, size, width := makeAffineUnpack(bits), scaleBytes(scale), int(to)
-	plain := goGroups[groupKey{"affine", bits, scale}]
+	plain := goGroups()[groupKey{"affine", bits, scale}]
 	if to == Single {
-		plain = goSingles[groupKey{"affine", bits, scale}]
+		plain = goSingles()[groupKey{"affine", bits, scale}]
 	}
 	return func(dst, codes, scales, biases []byte, factor float32, group int) {
 		bytes := group * bits / 8

@@ -5,7 +5,7 @@ package kernel
 // nativePowers adds whole runs of eight numbers if all of these are finite, and returns how many bytes they have.
 func nativePowers(p *Powers, b []byte, columns []float64) int {
 	n := len(b) / 32
-	if n == 0 || accelerated == nil {
+	if n == 0 || !hasAVX2 {
 		return 0
 	}
 	any, largest := bitsAVX2(&b[0], n)
@@ -21,7 +21,7 @@ func nativePowers(p *Powers, b []byte, columns []float64) int {
 // nativeLosses adds blocks until one has numbers for which arithmetic is special, and returns how many bytes they have.
 func nativeLosses(l *Losses, b []byte) int {
 	n := len(b) / 128
-	if n == 0 || accelerated == nil {
+	if n == 0 || !hasAVX2 {
 		return 0
 	}
 	return 128 * (n - lossesAVX2(&l.q4[0], &b[0], n))

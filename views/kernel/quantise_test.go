@@ -146,12 +146,12 @@ func randomImportance(r *rand.Rand, w []float32) {
 
 // TestQuantisersAgree quantises random numbers by all implementations, which have to give the bytes of plain Go.
 func TestQuantisersAgree(t *testing.T) {
-	if accelerated == nil {
+	if accelerated() == nil {
 		t.Skip("plain Go is all there is")
 	}
 	const at = 5 * 256 // numbers at a time: rows of five super-blocks
 	for _, e := range encoderTypes {
-		encode, weigh := accelerated.encoders[encoderKey{e.Name, "F32"}], accelerated.weighers[e.Name]
+		encode, weigh := accelerated().encoders[encoderKey{e.Name, "F32"}], accelerated().weighers[e.Name]
 		if encode == nil && weigh == nil {
 			continue
 		}

@@ -33,12 +33,12 @@ func LookupRepack(mode string, bits, group int, scale string) (Repack, bool) {
 		return Repack{}, false
 	}
 	key := groupKey{mode, bits, scale}
-	repack := goRepacks[key]
+	repack := goRepacks()[key]
 	if repack == nil || group%32 != 0 && mode != "nvfp4" {
 		return Repack{}, false
 	}
-	if accelerated != nil && accelerated.repacks[key] != nil {
-		repack = accelerated.repacks[key]
+	if fast := accelerated(); fast != nil && fast.repacks[key] != nil {
+		repack = fast.repacks[key]
 	}
 	p := Repack{Elems: g.Elems, Codes: g.Codes, Scale: g.Scale, Bias: g.Bias}
 	switch {

@@ -41,8 +41,8 @@ var splits = sync.OnceValue(func() map[string]Split {
 		d := typeOf(s.Name)
 		s.Elems, s.Bytes = d.Elems, d.Bytes
 		scale := scaleBytes(s.Scale)
-		if accelerated != nil && accelerated.splits[s.Name] != nil {
-			s.Codes = accelerated.splits[s.Name]
+		if fast := accelerated(); fast != nil && fast.splits[s.Name] != nil {
+			s.Codes = fast.splits[s.Name]
 		}
 		s.Codes = s.checked(s.Elems*s.Bits/8, s.Codes)
 		s.Scales = s.checked(s.Elems/s.Group*scale, s.Scales)

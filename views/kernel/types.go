@@ -1,10 +1,13 @@
 package kernel
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // types is the one table of stored types with self-contained blocks: name, elements and bytes per block, what a
 // big-endian file swaps, and the plain Go decoder.
-var types = decodersTo(Half)
+var types = sync.OnceValue(func() []Decoder { return decodersTo(Half) })
 
 var rows = []Decoder{
 	{Name: "F32", Elems: 1, Bytes: 4, Fields: []Field{{0, 4, 1}}, body: f32, Number: numberF32},
@@ -68,7 +71,7 @@ func decodersTo(to Float) []Decoder {
 
 // typeOf returns the row of a type that is in the table.
 func typeOf(name string) Decoder {
-	for _, t := range types {
+	for _, t := range types() {
 		if t.Name == name {
 			return t
 		}

@@ -233,8 +233,8 @@ func TestQuantisedBase(t *testing.T) {
 			t.Errorf("%s: other numbers, or %s and %s", c.stored, x.DType, x.Float)
 		}
 		raw := views.Build(m, views.Options{})[0]
-		if isFloat := c.stored.Kind() == tensorfs.KindFloat; (raw.Tensors.Len() == 1) != isFloat || (len(raw.Absent) == 0) != isFloat {
-			t.Errorf("%s: raw/ has %d tensors and leaves out %d", c.stored, raw.Tensors.Len(), len(raw.Absent))
+		if isFloat := c.stored.Kind() == tensorfs.KindFloat; (raw.Tensors.Len() == 1) != isFloat || (raw.Absent.Len() == 0) != isFloat {
+			t.Errorf("%s: raw/ has %d tensors and leaves out %d", c.stored, raw.Tensors.Len(), raw.Absent.Len())
 		} else if isFloat && (raw.Tensors.At(0).DType != c.stored || tensorfs.Extents(raw.Tensors.At(0).Data) != nil) {
 			t.Errorf("%s: raw/ has %s, stored somewhere", c.stored, raw.Tensors.At(0).DType)
 		}

@@ -76,12 +76,8 @@ func (t *Tree) WhyAbsent(path string) string {
 		if b.Name != view {
 			continue
 		}
-		for _, a := range b.Absent {
-			if a.Name == name {
-				return a.Reason()
-			}
-		}
-		return ""
+		reason, _ := b.WhyAbsent(name)
+		return reason
 	}
 	if slices.ContainsFunc(views.All, func(v views.View) bool { return v.Name == view }) {
 		return "the view was not chosen; --views " + view + " chooses it"

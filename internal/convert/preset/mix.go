@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tensorfs/tensorfs"
 )
@@ -68,11 +69,13 @@ func matches(rules []Rule, name string) bool {
 }
 
 // label finds the types in a file's name, such as UD-Q4_K_XL.
-var label = regexp.MustCompile(`(?i)(?:^|[-.])((?:UD-)?(?:I?Q[1-8]|TQ[12]|MXFP4|BF16|F16|F32)[A-Z0-9_]*)(?:-0\d+-of-\d+)?\.gguf$`)
+var label = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:^|[-.])((?:UD-)?(?:I?Q[1-8]|TQ[12]|MXFP4|BF16|F16|F32)[A-Z0-9_]*)(?:-0\d+-of-\d+)?\.gguf$`)
+})
 
 // Label names the types as the file's name does, or else as the preset for other weights.
 func (x *Mix) Label() string {
-	if m := label.FindStringSubmatch(x.File); m != nil {
+	if m := label().FindStringSubmatch(x.File); m != nil {
 		return strings.ToUpper(m[1])
 	}
 	return x.Preset().Name
