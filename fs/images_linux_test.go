@@ -153,15 +153,26 @@ func TestLoopReadAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(device)
-	for _, before := range []int{usualReadAheadKiB, 64, imageReadAheadKiB} {
+	for _, before := range []int{usualReadAheadKiB, 64, defaultReadAheadKiB, 2 * defaultReadAheadKiB} {
 		readAhead(device, before)
 		want := before
-		if before == imageReadAheadKiB {
+		if before >= defaultReadAheadKiB {
 			want = usualReadAheadKiB
 		}
-		if got := readAhead(device, imageReadAheadKiB); got != want {
+		if got := readAhead(device, defaultReadAheadKiB); got != want {
 			t.Errorf("where it was %d KiB: %d, want %d", before, got, want)
 		}
 		readAhead(device, usualReadAheadKiB)
+	}
+}
+
+// TestImageReadAhead holds that the option applies to images, which have the default if the kernel's own is to stay.
+func TestImageReadAhead(t *testing.T) {
+	for set, want := range map[int]int{0: defaultReadAheadKiB, 2048: 2048, -1: defaultReadAheadKiB} {
+		o := Options{ReadAheadKiB: set}
+		o.setDefaults()
+		if got := o.imageReadAhead(); got != want {
+			t.Errorf("%d: %d, want %d", set, got, want)
+		}
 	}
 }
