@@ -139,6 +139,25 @@ func ReadFullContext(ctx context.Context, d Data, p []byte, off int64) error {
 	return orShort(n == len(p), err)
 }
 
+// Holder is Data of files that it can keep other programs from changing for a moment.
+type Holder interface {
+	// Hold returns false if a program can change [off, off+n) now. Otherwise no program can
+	// until the caller calls release, soon: programs that want to write wait for it.
+	Hold(off, n int64) (release func(), ok bool)
+}
+
+// Hold keeps the bytes [off, off+n) of d as they are if d is [Bytes] or a [Holder] that can.
+// Check d afterwards: it may have changed before.
+func Hold(d Data, off, n int64) (release func(), ok bool) {
+	switch d := d.(type) {
+	case Bytes:
+		return func() {}, true
+	case Holder:
+		return d.Hold(off, n)
+	}
+	return nil, false
+}
+
 // Checker is Data that knows, without reading, whether its bytes can still be read.
 type Checker interface {
 	// Check returns an error that wraps ErrChanged once a file that the bytes come

@@ -2,6 +2,7 @@ package tensorfs
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sort"
 	"sync"
@@ -111,6 +112,9 @@ func (s *section) SlicesIf(dst [][]byte, off, n int64) ([][]byte, bool, error) {
 	return Slices(s.d, dst, s.off+off, n)
 }
 
+// Hold holds the bytes in d. See [Holder].
+func (s *section) Hold(off, n int64) (release func(), ok bool) { return Hold(s.d, s.off+off, n) }
+
 // cutExtents returns the part [off, off+n) of extents.
 func cutExtents(extents []Extent, off, n int64) []Extent {
 	var out []Extent
@@ -135,6 +139,7 @@ var (
 	_ ContextReaderAt = (*section)(nil)
 	_ PartSlicer      = (*section)(nil)
 	_ PartChecker     = (*section)(nil)
+	_ Holder          = (*section)(nil)
 )
 
 // joined presents several Data as one: it repeats, rounds times, a period that
@@ -303,11 +308,38 @@ func (j *joined) SlicesIf(dst [][]byte, off, n int64) (_ [][]byte, all bool, err
 	return dst, true, nil
 }
 
+// errNotHeld ends Hold at a part that cannot be held.
+var errNotHeld = errors.New("not held")
+
+// Hold holds the parts that [off, off+n) is of. See [Holder].
+func (j *joined) Hold(off, n int64) (release func(), ok bool) {
+	var held []func()
+	release = func() {
+		for _, r := range held {
+			r()
+		}
+	}
+	err := j.each(off, n, func(part Data, off, n int64) error {
+		r, ok := Hold(part, off, n)
+		if !ok {
+			return errNotHeld
+		}
+		held = append(held, r)
+		return nil
+	})
+	if err != nil {
+		release()
+		return nil, false
+	}
+	return release, true
+}
+
 var (
 	_ Extenter        = (*joined)(nil)
 	_ ContextReaderAt = (*joined)(nil)
 	_ PartSlicer      = (*joined)(nil)
 	_ PartChecker     = (*joined)(nil)
+	_ Holder          = (*joined)(nil)
 )
 
 // Text is Data that is rendered when it is read: n pieces, each rendered

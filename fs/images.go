@@ -201,18 +201,21 @@ func (m *images) Open(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fus
 	return fuse.OK
 }
 
-// Read reads from an image. The bytes are copied before their source is checked, and never
-// sent from a mapping as the bytes of other files are: the kernel cannot be told to drop a
-// page of EROFS whose source changed while it was copied.
+// Read reads from an image. The kernel cannot be told to drop a page of EROFS whose source
+// changed while it was copied, so the bytes are sent from a mapping only if no program can
+// change them until the reply is done. All others are copied here before their source is checked.
 func (m *images) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	t, d, l, st := m.enter(in.NodeId)
 	if !st.Ok() {
 		return nil, st
 	}
+	off := int64(in.Offset)
+	if r := m.held(t, d, l, off, int64(len(buf))); r != nil {
+		return r, fuse.OK
+	}
 	defer m.tree.leave(t)
 	req := newRequest(cancel, in.Pid)
 	defer req.end()
-	off := int64(in.Offset)
 	if off >= l.Size() {
 		return fuse.ReadResultData(nil), fuse.OK
 	}
@@ -233,6 +236,29 @@ func (m *images) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse
 		return nil, failed
 	}
 	return fuse.ReadResultData(buf), fuse.OK
+}
+
+// held returns a reply from mapped memory for [off, off+n) of an image, whose source no program can
+// change until the reply is done. It returns nil if the bytes have to be copied.
+func (m *images) held(t *served, d *dirNode, l *erofs.Layout, off, n int64) *mapped {
+	i, at, ok := l.File(off, n)
+	if !ok || n == 0 || !canReplyMapped {
+		return nil
+	}
+	data := d.Entry(i).Data
+	slices, all, err := tensorfs.Slices(data, nil, at, n)
+	r := &mapped{slices: slices, n: int(n), data: data, id: t.node | (d.base + uint64(i)), off: at, fs: m.tree, tree: t}
+	if err != nil || !all || !r.fitsOneWrite() {
+		return nil // the copy finds the error
+	}
+	if r.held, ok = tensorfs.Hold(data, at, n); !ok {
+		return nil
+	}
+	if err := tensorfs.CheckPart(data, at, n); err != nil { // before it was held
+		r.held()
+		return nil
+	}
+	return r
 }
 
 // Forget does nothing: nodes have no state.

@@ -9,9 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// imageReadAheadKiB is how far the kernel reads ahead in an image. One request takes as much; more
-// makes pages so large that new memory has to be found for them.
-const imageReadAheadKiB = 1024
+// imageReadAhead returns how far the kernel reads ahead in an image, in KiB. One request takes 1 MiB;
+// with 2 MiB readers map pages of that size, but the first one waits longer for each.
+func (o *Options) imageReadAhead() int {
+	if o.ReadAheadKiB < 0 {
+		return defaultReadAheadKiB
+	}
+	return o.ReadAheadKiB
+}
 
 // newImages mounts the private file system that images are read from, and returns nil if
 // the kernel cannot.
@@ -29,10 +34,11 @@ func newImages(f *rawFS) *images {
 // detached is a FUSE mount without a name, and EROFS mounts of its files. All descriptors
 // belong to the thread.
 type detached struct {
-	thread *apart
-	root   int
-	loops  *loops
-	used   map[int]loopDevice // by the descriptor of the directory that is mounted from it
+	thread    *apart
+	root      int
+	loops     *loops
+	readAhead int                // in KiB
+	used      map[int]loopDevice // by the descriptor of the directory that is mounted from it
 }
 
 // loopDevice is the device of an image.
@@ -74,7 +80,7 @@ func newDetached(m *images, f *rawFS) (*detached, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &detached{thread: thread, root: root, loops: loops, used: map[int]loopDevice{}}, nil
+	return &detached{thread: thread, root: root, loops: loops, readAhead: f.opts.imageReadAhead(), used: map[int]loopDevice{}}, nil
 }
 
 // readOnlyMount are the attributes of the mounts that files are read from.
@@ -129,7 +135,7 @@ func (d *detached) mountHere(name string) (int, error) {
 		unix.Close(device)
 		return -1, err
 	}
-	d.used[dir] = loopDevice{device, readAhead(device, imageReadAheadKiB)}
+	d.used[dir] = loopDevice{device, readAhead(device, d.readAhead)}
 	return dir, nil
 }
 

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/internal/source"
 	"golang.org/x/sys/unix"
 )
 
@@ -75,6 +78,60 @@ func TestImagesKilled(t *testing.T) {
 	}
 }
 
+// TestImagesHeld holds that bytes of an image come from the mapping only while no program can write to the
+// model, and that programs can as soon as the reply is done.
+func TestImagesHeld(t *testing.T) {
+	const size = 4 << 20
+	path := newModel(t, size)
+	model, err := source.Map(path, "model")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	f, err := newRawFS(tensorfs.Entries{{Name: "large", Data: tensorfs.Concat(tensorfs.Bytes("header"), model.Section(0, size))}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newImagesOf(f)
+	const margin, n = 1 << 20, 1 << 20
+	read := func() (*mapped, fuse.Status) {
+		in := fuse.ReadIn{Offset: margin, Size: n}
+		in.NodeId = fuse.FUSE_ROOT_ID | imageNode
+		res, st := m.Read(nil, &in, make([]byte, n))
+		r, _ := res.(*mapped)
+		return r, st
+	}
+	write := func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0) }
+
+	r, st := read()
+	if r == nil || !st.Ok() {
+		t.Skip("NOT TESTED: leases on files of this file system")
+	}
+	if w, err := write(); err == nil {
+		w.Close()
+		t.Error("opened for writing while the kernel copies")
+	}
+	if other, st := read(); other != nil || !st.Ok() {
+		t.Error("sent from the mapping although a program waits: ", st)
+	}
+	r.Done()
+	w, err := write()
+	if err != nil {
+		t.Fatal("the reply is done: ", err)
+	}
+	defer w.Close()
+	if r, st := read(); r != nil || !st.Ok() {
+		t.Error("sent from the mapping while a program can write: ", st)
+	}
+	if _, err := w.WriteAt([]byte("new"), 0); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if _, st := read(); st.Ok() {
+		t.Error("read from a model that changed")
+	}
+}
+
 // TestLoopReadAhead holds that the next program that gets a loop device does not find the read-ahead of an image, not even after
 // a server that was killed.
 func TestLoopReadAhead(t *testing.T) {
@@ -96,15 +153,26 @@ func TestLoopReadAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(device)
-	for _, before := range []int{usualReadAheadKiB, 64, imageReadAheadKiB} {
+	for _, before := range []int{usualReadAheadKiB, 64, defaultReadAheadKiB, 2 * defaultReadAheadKiB} {
 		readAhead(device, before)
 		want := before
-		if before == imageReadAheadKiB {
+		if before >= defaultReadAheadKiB {
 			want = usualReadAheadKiB
 		}
-		if got := readAhead(device, imageReadAheadKiB); got != want {
+		if got := readAhead(device, defaultReadAheadKiB); got != want {
 			t.Errorf("where it was %d KiB: %d, want %d", before, got, want)
 		}
 		readAhead(device, usualReadAheadKiB)
+	}
+}
+
+// TestImageReadAhead holds that the option applies to images, which have the default if the kernel's own is to stay.
+func TestImageReadAhead(t *testing.T) {
+	for set, want := range map[int]int{0: defaultReadAheadKiB, 2048: 2048, -1: defaultReadAheadKiB} {
+		o := Options{ReadAheadKiB: set}
+		o.setDefaults()
+		if got := o.imageReadAhead(); got != want {
+			t.Errorf("%d: %d, want %d", set, got, want)
+		}
 	}
 }

@@ -83,7 +83,7 @@ func readAhead(device, kib int) (before int) {
 	if err != nil || kib == 0 || unix.IoctlSetInt(device, unix.BLKRASET, kib*sectors) != nil {
 		return 0
 	}
-	if before = n / sectors; before == imageReadAheadKiB {
+	if before = n / sectors; before >= defaultReadAheadKiB {
 		before = usualReadAheadKiB
 	}
 	return before

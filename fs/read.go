@@ -143,6 +143,7 @@ type mapped struct {
 	off    int64  // in the file
 	fs     *rawFS
 	tree   *served
+	held   func() // ends what keeps other programs from changing the bytes, or nil
 }
 
 // fitsOneWrite reports whether one writev can take the reply.
@@ -163,6 +164,9 @@ func (m *mapped) Size() int { return m.n }
 // Done runs when the kernel has copied the reply, or refused to. It remembers the reply,
 // for that case, and ends the request: from here on the mapping may go.
 func (m *mapped) Done() {
+	if m.held != nil {
+		m.held()
+	}
 	if m.fs == nil {
 		return
 	}

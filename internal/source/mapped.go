@@ -32,6 +32,7 @@ type Mapped struct {
 	ahead   readahead.Tracker
 	coming  sync.WaitGroup // what is being brought in
 	direct  *direct.File   // what is read past the page cache
+	hold    hold
 
 	undecided bool // until decided, whether the file is read past the page cache
 	decided   sync.Once
@@ -220,6 +221,14 @@ func (m *Mapped) slicesIf(dst [][]byte, off, n, start, end int64) ([][]byte, boo
 	return append(dst, m.mem[off:off+n:off+n]), true, nil
 }
 
+// Hold keeps other programs from changing the file. See tensorfs.Holder.
+func (m *Mapped) Hold(_, _ int64) (release func(), ok bool) {
+	if !m.hold.begin(m.fd) {
+		return nil, false
+	}
+	return func() { m.hold.end(m.fd) }, true
+}
+
 // enoughAhead is a read-ahead of the disk beside which ours only costs, unless the disk is
 // slow: the kernel then brings in large parts itself, and in larger pages, and keeps them.
 const enoughAhead = 1 << 20
@@ -321,6 +330,9 @@ func (s *MappedSection) Fetch(ctx context.Context, off, n int64) error {
 	return s.file.Fetch(ctx, s.off+off, n)
 }
 
+// Hold keeps other programs from changing the file. See tensorfs.Holder.
+func (s *MappedSection) Hold(off, n int64) (release func(), ok bool) { return s.file.Hold(off, n) }
+
 // Extents returns the section's place in its file.
 func (s *MappedSection) Extents() []tensorfs.Extent {
 	return []tensorfs.Extent{{File: s.file.label, Offset: s.off, Bytes: s.n}}
@@ -334,4 +346,6 @@ var (
 	_ tensorfs.Checker    = (*MappedSection)(nil)
 	_ tensorfs.Extenter   = (*MappedSection)(nil)
 	_ tensorfs.Fetcher    = (*MappedSection)(nil)
+	_ tensorfs.Holder     = (*Mapped)(nil)
+	_ tensorfs.Holder     = (*MappedSection)(nil)
 )

@@ -104,10 +104,25 @@ func (l *Layout) Read(p []byte, off int64, read func(file int, p []byte, off int
 	return nil
 }
 
+// File returns the file that all of [off, off+n) belongs to, and where in it off is.
+func (l *Layout) File(off, n int64) (i int, at int64, ok bool) {
+	if off < int64(l.data)*Block || len(l.first) == 0 {
+		return 0, 0, false
+	}
+	i = l.at(off)
+	at = off - int64(l.first[i])*Block
+	return i, at, at+n <= l.sizes[i]
+}
+
+// at returns the file that begins at off or is the last before it. Files of no bytes begin where
+// the next one does: the last one that begins there has the bytes.
+func (l *Layout) at(off int64) int {
+	return sort.Search(len(l.first), func(i int) bool { return int64(l.first[i])*Block > off }) - 1
+}
+
 // file reads from one file or from what is after its end, and returns how many bytes.
 func (l *Layout) file(p []byte, off int64, read func(int, []byte, int64) error) (int, error) {
-	// Files of no bytes begin where the next one does: the last one that begins there has the bytes.
-	i := sort.Search(len(l.first), func(i int) bool { return int64(l.first[i])*Block > off }) - 1
+	i := l.at(off)
 	start, next := int64(l.first[i])*Block, l.Size()
 	if i+1 < len(l.first) {
 		next = int64(l.first[i+1]) * Block

@@ -53,6 +53,31 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestFile holds that a range belongs to a file if reading it asks only that file.
+func TestFile(t *testing.T) {
+	sizes := []int64{0, 1, Block - 1, 0, 0, Block, Block + 1, 3 * Block, 0}
+	for _, l := range []*Layout{New(sizes), New(nil)} {
+		for off := int64(0); off < l.Size(); off += Block / 2 {
+			for _, n := range []int64{1, Block / 2, Block, 2 * Block} {
+				file, at, bytes := -1, int64(0), int64(0)
+				if len(l.sizes) > 0 {
+					err := l.Read(make([]byte, n), off, func(i int, p []byte, off int64) error {
+						file, at, bytes = i, off, int64(len(p))
+						return nil
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				i, from, ok := l.File(off, n)
+				if ok != (bytes == n) || ok && (i != file || from != at) {
+					t.Fatalf("%d bytes at %d: %d bytes at %d of file %d; File returns %d, %d, %v", n, off, bytes, at, file, i, from, ok)
+				}
+			}
+		}
+	}
+}
+
 // TestMargins holds that the first and the last bytes, by which programs tell what a block device has, are of no file.
 func TestMargins(t *testing.T) {
 	for _, sizes := range [][]int64{{1}, {5 << 20, 0, 7}, make([]int64, 100000)} {
