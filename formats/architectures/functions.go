@@ -4,6 +4,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -73,24 +74,32 @@ var functions = map[string]func(env *Env, args []*Expr) any{
 		}
 		return orNilList(all)
 	},
-	// The texts of a list as one.
+	// The texts of a list as one; with a text to put between them, numbers too, and without what is missing.
 	"join": func(env *Env, args []*Expr) any {
-		if len(args) != 1 {
+		if len(args) == 0 || len(args) > 2 {
 			return nil
 		}
-		list := asList(env.list(args[0]))
-		var b strings.Builder
-		for _, v := range list {
-			text, ok := v.(string)
-			if !ok {
+		between := ""
+		if len(args) == 2 {
+			between, _ = args[1].eval(env).(string)
+		}
+		var texts []string
+		for _, v := range asList(env.list(args[0])) {
+			switch v := v.(type) {
+			case string:
+				texts = append(texts, v)
+			case int64:
+				texts = append(texts, strconv.FormatInt(v, 10))
+			case nil:
+			}
+			if _, ok := v.(string); !ok && len(args) == 1 {
 				return nil
 			}
-			b.WriteString(text)
 		}
-		if list == nil {
+		if texts == nil {
 			return nil
 		}
-		return b.String()
+		return strings.Join(texts, between)
 	},
 	// For each word of layer_types whether the layer has a window.
 	"windows": func(env *Env, args []*Expr) any {

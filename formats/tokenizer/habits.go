@@ -46,6 +46,7 @@ var habits = []habit{
 	{archs: "t5 t5encoder", pieces: pieceName + " spiece.model", model: "t5"},
 	{archs: "bert jina-bert-v3", field: "model_type", value: "xlm-roberta", pieces: "sentencepiece.bpe.model", model: "t5", shifted: true},
 	{archs: "gemma4", model: "gemma4", visible: `<|channel> <channel|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|>`},
+	{archs: "muse-glimmer", roles: map[string]string{"eot": "<|eot|>"}},
 	{archs: "gemma", roles: map[string]string{"eot": "107"}}, // as Code Gemma
 	{archs: "nemotron", roles: map[string]string{"pad": "0", "unk": "1"}},
 	{archs: "chatglm", roles: map[string]string{"eos": "<|endoftext|>", "eot": "<|user|>", "unk": "<|endoftext|>"}, pre: "chatglm-bpe", noBOS: true},

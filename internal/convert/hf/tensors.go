@@ -122,7 +122,7 @@ func newWalk(m *tensorfs.Model, mlx bool) (*layout.Walk, error) {
 	}
 	a, to := architectures.Find(k.arch), layout.HF
 	switch {
-	case a == nil || !a.Makes("hf"):
+	case a == nil || !a.Makes("hf") && !(mlx && a.Makes("mlx")):
 		return nil, fmt.Errorf("no Hugging Face form known for architecture %s", tensorfs.Printable(k.arch))
 	case mlx && !a.Makes("mlx"):
 		return nil, fmt.Errorf("mlx-lm has no architecture %s", k.arch)

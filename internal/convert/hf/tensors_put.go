@@ -76,7 +76,7 @@ const correctionBias = "e_score_correction_bias"
 
 // uncast are the ends of names of tensors that mlx-lm does not cast, and the architecture,
 // "" for any.
-var uncast = [][2]string{{"A_log", ""}, {".mixer.D", "mamba"}, {".self_attn.dt_bias", "kimi-linear"}}
+var uncast = [][2]string{{"A_log", ""}, {".router_bias", ""}, {".mlp.gate.gate.weight", ""}, {".mixer.D", "mamba"}, {".self_attn.dt_bias", "kimi-linear"}}
 
 // store appends a tensor as it is.
 func (x *tensorMaker) store(name string, t *tensorfs.Tensor, o layout.Origin) {

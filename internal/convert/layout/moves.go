@@ -48,6 +48,7 @@ var moves = map[string]Move{
 	"exp":          {To: exponential, From: logarithmOfExp},
 	"centred":      {To: centred},
 	"in_key":       {Find: intoKey, All: outOfKey},
+	"filled":       {Find: filled, All: unfilled},
 	"latent_k":     {Find: latentK, All: joinLatent},
 	"latent_v":     {Find: latentV, All: withAnother},
 	"stack":        {Find: stacked, All: stackOrEach},

@@ -34,7 +34,7 @@ func ropeDivisors(w *Walk, p *part) (*tensorfs.Tensor, error) {
 		return without
 	}
 	if len(p.args) > 0 {
-		values := partDivisors(w.Sizes.Len("head"), w.Sizes.Len(p.args[0]), real(10000, "rope_theta"), real(8, "rope.factor"),
+		values := PartDivisors(w.Sizes.Len("head"), w.Sizes.Len(p.args[0]), real(10000, "rope_theta"), real(8, "rope.factor"),
 			real(1, "rope.low_freq_factor"), real(4, "rope.high_freq_factor"), real(8192, "rope.original_max_position_embeddings"))
 		return float32s("rope_freqs", values), nil
 	}
@@ -43,9 +43,9 @@ func ropeDivisors(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	return float32s("rope_freqs", values), nil
 }
 
-// partDivisors are the divisors of a partly rotated head; the rest is not divided.
+// PartDivisors are the divisors of a partly rotated head; the rest is not divided.
 // llama.cpp's converter computes them in F64, except the frequencies.
-func partDivisors(head, turned int64, theta, factor, low, high, original float64) []float32 {
+func PartDivisors(head, turned int64, theta, factor, low, high, original float64) []float32 {
 	values := slices.Repeat([]float32{1}, int(head/2))
 	for i := range min(turned, head) / 2 {
 		frequency := float32(1) / float32(math.Pow(theta, float64(float32(2*i)/float32(turned))))

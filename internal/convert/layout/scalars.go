@@ -2,8 +2,11 @@ package layout
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -55,4 +58,38 @@ func outOfKey(w *Walk, m *module) error {
 		}
 	}
 	return fmt.Errorf("the file has no list %s of %d numbers", args[0], w.Layers)
+}
+
+// filled makes a list of one number: a field of config.json, or what the description has.
+func filled(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	x, err := strconv.ParseFloat(p.args[0], 32)
+	if err != nil {
+		var ok bool
+		if x, ok = w.facts("number." + p.args[0]).(float64); !ok {
+			return nil, fmt.Errorf("config.json has no number %s", p.args[0])
+		}
+	}
+	n := w.Sizes.Len(p.Shape[0])
+	if len(p.Shape) != 1 || n < 1 {
+		return nil, fmt.Errorf("the length of %s is not known", w.name(p))
+	}
+	return float32s(p.from, slices.Repeat([]float32{float32(x)}, int(n))), nil
+}
+
+// unfilled leaves it to the settings to write the field.
+func unfilled(w *Walk, m *module) error {
+	_, err := w.taken(m.from+".weight", m.Shape, architectures.Always)
+	return err
+}
+
+// Filled returns the number that all numbers of a tensor are.
+func Filled(t *tensorfs.Tensor) (float32, error) {
+	list, err := views.Floats(t)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s: %w", tensorfs.Quote(t.Source), err)
+	case len(list) == 0 || slices.ContainsFunc(list, func(x float32) bool { return x != list[0] }):
+		return 0, fmt.Errorf("the numbers of %s differ, and config.json has one for all", tensorfs.Quote(t.Source))
+	}
+	return list[0], nil
 }

@@ -47,7 +47,9 @@ func (s *Model) chooseBlock() error {
 		return fmt.Errorf("general.architecture is %s, not a text", Shown(v))
 	}
 	s.keys.prefix = name + "."
-	s.arch = architectures.FittingGGUF(name, "hf", &s.env)
+	if s.arch = architectures.FittingGGUF(name, "hf", &s.env); s.arch == nil && s.given.MLX {
+		s.arch = architectures.FittingGGUF(name, "mlx", &s.env)
+	}
 	switch {
 	case s.failed != nil:
 		return s.failed

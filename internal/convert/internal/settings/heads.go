@@ -276,7 +276,7 @@ func (s *Model) measureHead() {
 		s.refuse("the %d heads have %d numbers each and the hidden state %d, which config.json of %s cannot say", heads, head, width, s.modelType())
 	case head == 0:
 		s.refuse("the %d heads share the %d numbers of the hidden state", heads, width)
-	case value != head:
+	case value != head && !s.arch.Has("heads", "values"):
 		s.refuse("a head has %d numbers of k and %d of v, which config.json of %s cannot say", head, value, s.modelType())
 	case kv == 0 || kv > heads || heads%kv != 0:
 		s.refuse("the %d heads are not a multiple of the %d heads of k and v", heads, kv)

@@ -58,11 +58,12 @@ var ropeMeanings = map[string]meaning{
 			}
 		}
 	})},
-	"rope_scaling": {fromGGUF: func(c call) any { return c.ropeScaling() }},
+	// With an argument, only so many numbers of a head are divided.
+	"rope_scaling": {fromGGUF: func(c call) any { return c.ropeScaling(c.number(0)) }},
 	// original_max_position_embeddings beside the rope_scaling that has it: libraries
 	// differ in where they look.
 	"long_context": {fromGGUF: func(c call) any {
-		if o, ok := c.ropeScaling().(Object); ok && o[0].Value == "longrope" {
+		if o, ok := c.ropeScaling(0).(Object); ok && o[0].Value == "longrope" {
 			return c.count("max_seq_len")
 		}
 		return nil
@@ -273,7 +274,7 @@ func (s *Model) soleScaling(key, tensors string) string {
 }
 
 // ropeScaling returns rope_scaling, nil if nothing is scaled.
-func (s *Model) ropeScaling() any {
+func (s *Model) ropeScaling(part int64) any {
 	t := s.ropeType()
 	way := cmp.Or(map[string]string{"": "none", ropeFreqs: "llama3", ropeFactors: "longrope"}[t], t)
 	if more := s.number("rope_attn_factor", 0); more != nil && double(more) != 1 && t != "yarn" && t != ropeFactors {
@@ -288,7 +289,7 @@ func (s *Model) ropeScaling() any {
 	case t == "yarn":
 		return s.yarn()
 	case t == ropeFreqs:
-		return s.llama3()
+		return s.llama3(part)
 	case t == ropeFactors:
 		return s.longRope()
 	case t != "": // the word of one way whose tensors are missing, or a word of another program
@@ -367,10 +368,25 @@ func (s *Model) asF32(x float64) float32 {
 // llama3 returns rope_scaling of a file with divisors of frequencies. The parameters that
 // they were computed from are lost: Llama 3's are tried, and proven by the numbers.
 // Otherwise it returns the numbers themselves, in a form that changes nothing else.
-func (s *Model) llama3() any {
+func (s *Model) llama3(part int64) any {
 	list := s.factors("rope_freqs.weight")
 	if list == nil {
 		return nil
+	}
+	head := s.count("head_dim")
+	divisors := func(base, factor, high float64, original int64) []float32 {
+		return layout.Llama3Divisors(head, base, float32(factor), 1, float32(high), float32(original))
+	}
+	highs := []float64{4}
+	if n := part / 2; n > 0 && n < int64(len(list)) {
+		if slices.ContainsFunc(list[n:], func(x float32) bool { return x != 1 }) {
+			s.refuse("rope_freqs.weight divides more than the %d numbers of a head that are rotated", part)
+			return nil
+		}
+		list, highs = list[:n], []float64{4, 32}
+		divisors = func(base, factor, high float64, original int64) []float32 {
+			return layout.PartDivisors(head, part, base, factor, 1, high, float64(original))[:n]
+		}
 	}
 	if !slices.ContainsFunc(list, func(x float32) bool { return x != 1 }) {
 		return nil
@@ -381,9 +397,11 @@ func (s *Model) llama3() any {
 	}
 	factor := slices.Max(list)
 	for _, original := range []int64{8192, 4096, 2048, 16384, 32768, 65536, 131072} {
-		if closeTo(list, layout.Llama3Divisors(s.count("head_dim"), base, factor, 1, 4, float32(original))) {
-			return Object{{"rope_type", "llama3"}, {"factor", factor}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
-				{"original_max_position_embeddings", original}}
+		for _, high := range highs {
+			if closeTo(list, divisors(base, float64(factor), high, original)) {
+				return Object{{"rope_type", "llama3"}, {"factor", factor}, {"low_freq_factor", 1.0}, {"high_freq_factor", high},
+					{"original_max_position_embeddings", original}}
+			}
 		}
 	}
 	return Object{{"rope_type", "longrope"}, {"type", "longrope"}, {"short_factor", list}, {"long_factor", list},

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
@@ -63,6 +64,28 @@ var scalarMeanings = map[string]meaning{
 			list = append(list, float64(x))
 		}
 		return list
+	}},
+	// The number that fills a module in each layer.
+	"filled": {fromGGUF: func(c call) any {
+		var all any
+		for i := range c.count("n_layers") {
+			name := layerPrefix(i) + c.args[0].Name + ".weight"
+			t := c.tensor(name)
+			if t == nil {
+				c.refuse("the tensor %s is missing", name)
+				return nil
+			}
+			x, err := layout.Filled(t)
+			if err == nil && all != nil && all != x {
+				err = fmt.Errorf("%s differs from layer to layer, and config.json has one number", name)
+			}
+			if err != nil {
+				c.refuse("%v", err)
+				return nil
+			}
+			all = x
+		}
+		return all
 	}},
 }
 
