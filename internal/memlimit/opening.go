@@ -17,15 +17,29 @@ var opening struct {
 }
 
 // Opening lets the heap grow to 16 MB, and to five times what is in use, before it is collected.
-// The first collection after the call of end restores the usual target. A command that ends sooner
-// collects nothing.
+// The call of end restores the usual target if there was a collection; otherwise the next collection
+// does. A command that ends sooner collects nothing.
 func Opening() (end func()) {
 	opening.Lock()
 	defer opening.Unlock()
 	if opening.count++; opening.count == 1 {
 		opening.usual = debug.SetGCPercent(openingGC)
 	}
-	return sync.OnceFunc(func() { runtime.AddCleanup(new(collection), func(struct{}) { opened() }, struct{}{}) })
+	before := collections()
+	return sync.OnceFunc(func() {
+		if collections() > before {
+			opened()
+			return
+		}
+		runtime.AddCleanup(new(collection), func(struct{}) { opened() }, struct{}{})
+	})
+}
+
+// collections counts the collections of this process.
+func collections() int64 {
+	var s debug.GCStats
+	debug.ReadGCStats(&s)
+	return s.NumGC
 }
 
 // opened restores the usual target after the last opening.
