@@ -68,13 +68,19 @@ func (m *model) describedWindows() []any {
 		return nil
 	}
 	for i := range m.block.Keys {
-		if s := &m.block.Keys[i]; s.Name == "window_layers" && s.Always && m.holds(s.When) {
-			if list, _ := m.eval(s.Value).([]any); slices.Contains(list, any(true)) {
+		if s := &m.block.Keys[i]; (s.Name == "window_layers" || s.Name == "window_period") && s.Always && m.holds(s.When) {
+			if list, _ := m.eval(s.Value).([]any); slices.ContainsFunc(list, isWindow) {
 				return list
 			}
 		}
 	}
 	return nil
+}
+
+// isWindow reports whether an element of such a list marks a layer with a window.
+func isWindow(e any) bool {
+	n, ok := toCount(e)
+	return e == true || ok && n == 1
 }
 
 // repeatPattern expands a field that is a single number to the list of all layers.
