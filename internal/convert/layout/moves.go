@@ -3,6 +3,7 @@ package layout
 import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views"
+	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
 // Move is one way in which the two sides store the numbers of a module differently. The
@@ -44,8 +45,8 @@ var moves = map[string]Move{
 	"part":         {Find: partOfJoined, All: joinParts},
 	"times":        {To: times},
 	"times_states": {To: timesStates},
-	"neg_exp":      {To: negativeExp, From: logarithm},
-	"exp":          {To: exponential, From: logarithmOfExp},
+	"neg_exp":      {To: negativeExp, From: ofNumbers(arrange.LogOfNegative)},
+	"exp":          {To: exponential, From: ofNumbers(arrange.LogOf)},
 	"centred":      {To: centred},
 	"in_key":       {Find: intoKey, All: outOfKey},
 	"filled":       {Find: filled, All: unfilled},
@@ -89,7 +90,7 @@ var moves = map[string]Move{
 	"column":    {To: biasOfColumns, From: biasOfNumbers, AnyShape: true},
 	"sinusoids": {Find: sinusoids, InConfig: true},
 	"row_of":    {Find: rowOfTokens, All: joinRows},
-	"softplus":  {To: softplus, From: inverseSoftplus},
+	"softplus":  {To: softplus, From: ofNumbers(arrange.InverseSoftplus)},
 	"folded":    {Find: foldedNorm, All: unfoldedNorm},
 }
 

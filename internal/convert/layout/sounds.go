@@ -134,17 +134,9 @@ func (x *waves) compute(row []byte, position int64) {
 	}
 }
 
-// softplus and inverseSoftplus are the halves of what becomes of a scale for each dimension.
+// softplus makes what GGUF has of a scale for each dimension; the return is arrange.InverseSoftplus.
 func softplus(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Softplus(t)
-}
-
-func inverseSoftplus(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	t, err := w.Numbers(w.name(p), t, tensorfs.F32)
-	if err != nil {
-		return nil, err
-	}
-	return arrange.InverseSoftplus(t)
 }
 
 // Ends of the names of a batch norm's statistics.

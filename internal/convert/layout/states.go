@@ -10,29 +10,24 @@ import (
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
-// negativeExp and logarithm are the halves of what becomes of A_log of state spaces.
+// negativeExp makes what GGUF has of A_log of state spaces; the return is arrange.LogOfNegative.
 func negativeExp(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.NegativeExp(t)
-}
-
-func logarithm(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	t, err := w.Numbers(w.name(p), t, tensorfs.F32)
-	if err != nil {
-		return nil, err
-	}
-	return arrange.LogOfNegative(t)
 }
 
 func exponential(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Exp(t)
 }
 
-func logarithmOfExp(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	t, err := w.Numbers(w.name(p), t, tensorfs.F32)
-	if err != nil {
-		return nil, err
+// ofNumbers is a move that computes from a tensor's numbers in F32.
+func ofNumbers(compute func(*tensorfs.Tensor) (*tensorfs.Tensor, error)) func(*Walk, *part, *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return func(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+		t, err := w.Numbers(w.name(p), t, tensorfs.F32)
+		if err != nil {
+			return nil, err
+		}
+		return compute(t)
 	}
-	return arrange.LogOf(t)
 }
 
 // centred takes the mean from what corrects the choice of experts, which changes no choice.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
 )
 
@@ -49,44 +50,47 @@ var scalarMeanings = map[string]meaning{
 	// A module's, for each layer.
 	"scalars": {toGGUF: func(c call) any {
 		var list []any
-		for i := range c.count("n_layers") {
-			name := layerPrefix(i) + c.args[0].Name + ".weight"
-			t := c.tensor(name)
-			if t == nil {
-				c.refuse("the tensor %s is missing", name)
-				return nil
-			}
-			x, err := layout.Scalar(t)
-			if err != nil {
-				c.refuse("%v", err)
-				return nil
-			}
-			list = append(list, float64(x))
+		if !c.eachLayer(layout.Scalar, func(_ string, x float32) error { list = append(list, float64(x)); return nil }) {
+			return nil
 		}
 		return list
 	}},
 	// The number that fills a module in each layer.
 	"filled": {fromGGUF: func(c call) any {
 		var all any
-		for i := range c.count("n_layers") {
-			name := layerPrefix(i) + c.args[0].Name + ".weight"
-			t := c.tensor(name)
-			if t == nil {
-				c.refuse("the tensor %s is missing", name)
-				return nil
-			}
-			x, err := layout.Filled(t)
-			if err == nil && all != nil && all != x {
-				err = fmt.Errorf("%s differs from layer to layer, and config.json has one number", name)
-			}
-			if err != nil {
-				c.refuse("%v", err)
-				return nil
+		same := func(name string, x float32) error {
+			if all != nil && all != x {
+				return fmt.Errorf("%s differs from layer to layer, and config.json has one number", name)
 			}
 			all = x
+			return nil
+		}
+		if !c.eachLayer(layout.Filled, same) {
+			return nil
 		}
 		return all
 	}},
+}
+
+// eachLayer reads the number of a module's tensor in each layer, and refuses what read or take refuses.
+func (c call) eachLayer(read func(*tensorfs.Tensor) (float32, error), take func(name string, x float32) error) bool {
+	for i := range c.count("n_layers") {
+		name := layerPrefix(i) + c.args[0].Name + ".weight"
+		t := c.tensor(name)
+		if t == nil {
+			c.refuse("the tensor %s is missing", name)
+			return false
+		}
+		x, err := read(t)
+		if err == nil {
+			err = take(name, x)
+		}
+		if err != nil {
+			c.refuse("%v", err)
+			return false
+		}
+	}
+	return true
 }
 
 // normalQuantile is the number below which a part of what is distributed normally is. PyTorch
