@@ -21,7 +21,7 @@ import (
 // client returns a client and a cache that end with the test.
 func client(t *testing.T) (*web.Client, *cache.Store) {
 	t.Helper()
-	store, err := cache.Open(cache.Options{Dir: filepath.Join(t.TempDir(), "cache"), Budget: 1 << 30})
+	store, err := cache.Open(cache.Options{Dir: filepath.Join(memory.Dir(t), "cache"), Budget: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats"
 	"github.com/tensorfs/tensorfs/internal/testing/memory"
+	"github.com/tensorfs/tensorfs/internal/testing/testmodel"
 	"github.com/tensorfs/tensorfs/views"
 )
 
@@ -25,7 +26,7 @@ type candidate struct {
 func candidates(t *testing.T) (all []candidate) {
 	t.Helper()
 	err := filepath.WalkDir(testdata, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || !testmodel.Sampled(path) {
 			return err
 		}
 		dir, name := filepath.Split(path)

@@ -65,6 +65,7 @@ func mergesOf(t testing.TB, parent string, of benchModel) string {
 
 // What the benchmarks merge and adapt is what they say.
 func TestBenchMerges(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	m := wholeModel(t, dir, 1, false)
 	if text := succeeds(t, "info", m.path, "--lora", adapterOf(t, dir, m)); !strings.Contains(text, "changed") {

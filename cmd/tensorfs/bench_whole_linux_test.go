@@ -286,6 +286,7 @@ func readFiles(dir *os.File, n, parts, flags int, read func(*os.File) (int64, er
 
 // A whole model of the benchmarks can be converted to a GGUF file.
 func TestBenchWholeModels(t *testing.T) {
+	t.Parallel()
 	for _, quantised := range []bool{false, true} {
 		m := wholeModel(t, t.TempDir(), 1, quantised)
 		code, out, stderr := command("cat", m.path, "gguf/tensorfs.json")

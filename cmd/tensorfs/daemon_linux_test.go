@@ -141,6 +141,7 @@ func workingOrNone(t *testing.T, dir string) (working bool) {
 // The mount command may be killed at any moment: afterwards there is a mount
 // that works, or none.
 func TestMountCommandIsKilled(t *testing.T) {
+	t.Parallel()
 	dir := mountDir(t)
 	takes := time.Hour
 	for range 3 {
@@ -251,6 +252,7 @@ func TestMountCommandIsStopped(t *testing.T) {
 // either between mounting and handing over the device. timeout signals the whole
 // process group, as a terminal does.
 func TestOrdinaryUserIsStopped(t *testing.T) {
+	t.Parallel()
 	needSignal(t, syscall.SIGINT)
 	_, out := ordinaryUser(t, `mnt=$dir/home/mnt; as mkdir "$mnt"
 trap 'pkill -KILL -u 65534 -f "$mnt"; umount -l "$mnt" 2>/dev/null' EXIT
@@ -471,6 +473,7 @@ func copyOf(t *testing.T, model string) string {
 
 // A server that was asked to unmount a busy mount does so once it is free.
 func TestSIGTERMWaitsForUsers(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
 	dir := mounted(t, q8, "--log", log)
 	st := statusOf(t, dir)

@@ -21,6 +21,7 @@ import (
 // to bottom in a home directory of its own that has the models which the pages name.
 // What a console block shows is what the commands print.
 func TestDocsRun(t *testing.T) {
+	t.Parallel()
 	needFUSE(t)
 	ran := 0
 	var not []string

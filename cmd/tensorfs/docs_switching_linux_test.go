@@ -13,6 +13,7 @@ import (
 // TestDocsSwitching runs every command in the second column of docs/switching.md, from top
 // to bottom, with a Hub and a bucket that have the models which the page names.
 func TestDocsSwitching(t *testing.T) {
+	t.Parallel()
 	needFUSE(t)
 	page, err := os.ReadFile("../../docs/switching.md")
 	must(t, err)

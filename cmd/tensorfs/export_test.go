@@ -41,6 +41,7 @@ func exported(t *testing.T, dir string) (list []string) {
 // TestExportIsCat exports whole trees of every kind of source and compares each
 // file with what cat prints.
 func TestExportIsCat(t *testing.T) {
+	t.Parallel()
 	for _, model := range []string{q8, splitTwo, "../../testdata/models-mlx/qwen3-mixed", "../../testdata/whole-gguf/llama3"} {
 		t.Run(filepath.Base(model), func(t *testing.T) {
 			dir := t.TempDir()
@@ -199,6 +200,7 @@ func bigModel(t *testing.T, n int64) string {
 
 // TestExportKilled kills the program while it writes, and runs it again.
 func TestExportKilled(t *testing.T) {
+	t.Parallel()
 	model, dir := bigModel(t, 256<<20), t.TempDir()
 	args := []string{"export", "-j1", model, dir, "raw"}
 	for attempt := 0; ; attempt++ {

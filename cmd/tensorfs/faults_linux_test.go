@@ -194,6 +194,7 @@ func ways() (list []int) {
 // TestFaults does each fault to a mounted GGUF file and reads every file of
 // every view in every way. Nothing was read before.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	testwatch.Need(t)
 	original := largeModel(t)
 	for _, f := range faults {

@@ -95,6 +95,7 @@ func TestGGUFTypeOfLibrary(t *testing.T) {
 
 // TestQuantiseFlags holds the flags beside --gguf-type.
 func TestQuantiseFlags(t *testing.T) {
+	t.Parallel()
 	model, of := testdata+"quantise/models/dense256.gguf", testdata+"quantise/imatrix/dense256.imatrix.gguf"
 	cat := func(flags ...string) (code int, stdout, stderr string) {
 		return command(append(append([]string{"cat"}, flags...), model, "gguf/model.gguf")...)

@@ -74,6 +74,7 @@ func TestInfoMemory(t *testing.T) {
 
 // TestInfoMemoryOfTypes: the table over types has the same numbers as a call for each type.
 func TestInfoMemoryOfTypes(t *testing.T) {
+	t.Parallel()
 	for _, model := range []string{testdata + "whole-gguf/llama3", testdata + "gguf/llama-xs.f16.gguf", testdata + "quantise/models/dense256.gguf"} {
 		_, out, errs := command("info", "--json", "--gguf-type", "all", "--context", "512", model)
 		var all struct {

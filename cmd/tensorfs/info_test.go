@@ -174,6 +174,7 @@ func fitsAScreen(t *testing.T, out string) {
 
 // TestInfoFitsAScreen asks info of every model of testdata.
 func TestInfoFitsAScreen(t *testing.T) {
+	t.Parallel()
 	var all []string
 	err := filepath.WalkDir(testdata, func(path string, d fs.DirEntry, err error) error {
 		switch {

@@ -81,6 +81,7 @@ func TestInterrupted(t *testing.T) {
 // TestCatProgress holds that cat to a file has a progress bar on a terminal, which is erased at the
 // end. Into a pipe it has none, because the pipe's reader may write to the same terminal.
 func TestCatProgress(t *testing.T) {
+	t.Parallel()
 	needSignal(t, syscall.SIGINT)
 	model := vast(t)
 	terminal, inside := pseudoTerminal(t)

@@ -38,6 +38,7 @@ func killed(t *testing.T, c *exec.Cmd) {
 
 // Readers of a mount see nothing of servers that are killed at any moment and followed by others.
 func TestTakenOver(t *testing.T) {
+	t.Parallel()
 	for _, by := range keepings {
 		t.Run(by.name, func(t *testing.T) {
 			dir := mountDir(t)
@@ -73,6 +74,7 @@ func TestTakenOver(t *testing.T) {
 // A server that is killed while it mounts, or whose mount is detached while it is gone, leaves nothing that stops
 // the next servers.
 func TestKilledWhileMounting(t *testing.T) {
+	t.Parallel()
 	dir := mountDir(t)
 	k := startKeeper(t, filepath.Join(t.TempDir(), "keep"))
 	for i := range 3 * *kills {
@@ -153,6 +155,7 @@ func shows(t *testing.T, dir, model string, flags ...string) {
 
 // A fresh mount is made if the model, or what is shown of it, changed while there was no server.
 func TestNotTakenOver(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		flags  []string // of the second server
@@ -340,6 +343,7 @@ func keeps(t *testing.T, socket, dir string) bool {
 
 // A second server of a mount is refused, and what a keeper cannot do is said.
 func TestTakeoverRefused(t *testing.T) {
+	t.Parallel()
 	dir := mountDir(t)
 	k := startKeeper(t, filepath.Join(t.TempDir(), "keep"))
 	firstLine(t, k.server(t, q8, dir))

@@ -84,6 +84,7 @@ func kept(t *testing.T, pid int, folder string) (files []string) {
 
 // TestLibrary300 (row 25) is a library of 300 models, one of them broken and one a FIFO.
 func TestLibrary300(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	small, err := os.ReadFile(ggufDir + "align8.gguf")
 	if err != nil {
@@ -192,6 +193,7 @@ func TestLibrary300(t *testing.T) {
 
 // TestLibraryChanges (row 25) adds, replaces and removes models of a mounted library.
 func TestLibraryChanges(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	path := func(name string) string { return filepath.Join(folder, name+".gguf") }
 	for _, name := range []string{"a", "b"} {

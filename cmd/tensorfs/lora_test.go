@@ -295,6 +295,7 @@ func TestLoRAChanges(t *testing.T) {
 
 // gguf/ of a base and adapters has what gguf/ of the merged directory has, which hf/ is.
 func TestLoRAWhole(t *testing.T) {
+	t.Parallel()
 	for _, c := range []string{"plain-bf16-f32", "plain-f16-f16", "dora", "embed-save", "moe-nested", "stacked"} {
 		dir := testdata + "lora/" + c
 		args := []string{"--lora", dir + "/adapter0"}

@@ -71,6 +71,7 @@ func ended(t *testing.T, pid int) {
 // Every file of every model, read through a mount, is what the views compute
 // without one; and the mount is an orderly file system.
 func TestMountShowsTheTree(t *testing.T) {
+	t.Parallel()
 	for _, model := range allModels(t) {
 		t.Run(filepath.Base(model), func(t *testing.T) {
 			dir := mounted(t, model)

@@ -16,6 +16,7 @@ import (
 // Names that a program misreads if it splits the mount table at every blank of Unicode, or prints
 // names unchanged.
 func TestOddMountpoints(t *testing.T) {
+	t.Parallel()
 	needFUSE(t)
 	parent := t.TempDir()
 	for _, name := range []string{"no\u00a0break", "wide\u3000blank", "next\u0085line", "vertical\vtab", "carriage\rreturn", "line\u2028separator", "a b\tc\nd\\e#f", "x\u202e\u009b31m"} {

@@ -137,6 +137,7 @@ func TestThreads(t *testing.T) {
 
 // However few files may be open, the answer is either the right one or a one-line error.
 func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
 	dir := mountDir(t)
 	refused := 0
 	for n := 5; n <= 24; n++ {

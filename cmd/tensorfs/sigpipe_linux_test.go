@@ -161,6 +161,7 @@ func TestServeResets(t *testing.T) {
 
 // So can the server of a model, also while it is asked.
 func TestMountResets(t *testing.T) {
+	t.Parallel()
 	file := newMadeFile(16, 1<<20)
 	var asked atomic.Int64
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

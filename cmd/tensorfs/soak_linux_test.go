@@ -34,6 +34,7 @@ var (
 // must never fail, and one whose server is killed and whose model is truncated, overwritten and
 // mounted again at random. Every byte is compared. The lasting servers must not grow.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	testwatch.Need(t)
 	needFUSE(t)
 	pristine := largeModel(t)

@@ -19,6 +19,7 @@ import (
 
 // A stopped server cannot be asked: umount names the process and the remedy, and the remedy works.
 func TestUmountOfHungServer(t *testing.T) {
+	t.Parallel()
 	dir := mounted(t, q8)
 	pid := statusOf(t, dir).PID
 	signal := func(sig syscall.Signal) {
@@ -55,6 +56,7 @@ func TestUmountOfHungServer(t *testing.T) {
 
 // A server that copies of the mount keep is named, with the place of one.
 func TestUmountWithCopies(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("NOT TESTED: copying a mount takes root")
 	}
