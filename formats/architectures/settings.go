@@ -145,6 +145,7 @@ func readSettings(file, text string) ([]*Settings, error) {
 var settingReaders = map[string]func(*Settings, Item) error{
 	"only": (*Settings).readOnly, "keys": (*Settings).readKey, "config": (*Settings).readField,
 	"needs": isFact, "check": isCall, "agree": isCall, "hf_agree": isCall, "mlx_agree": isCall,
+	"tokenizer": (*Settings).readTokenizer, "traits": isTrait,
 	"gguf":   func(s *Settings, x Item) error { s.GGUF = x.Text; return nil },
 	"when":   func(s *Settings, x Item) (err error) { s.When, err = ParseExpr(x.Text); return err },
 	"where":  func(s *Settings, x Item) (err error) { s.Where, err = ParseExpr(x.Text); return err },
