@@ -36,14 +36,9 @@ func isTrait(_ *Settings, x Item) error {
 // Trait returns the value of a trait of an architecture, by GGUF's name, "" if the trait has none. It reads no
 // whole block, as Said.
 func Trait(gguf, trait string) (value string, ok bool) {
-	for _, h := range heads() {
-		if h.classes == nil || h.gguf != gguf {
-			continue
-		}
-		for item := range ownItems(h.text, "traits") {
-			if name, value, _ := strings.Cut(item, "="); name == trait {
-				return value, true
-			}
+	for item := range itemsOf(gguf, "traits") {
+		if name, value, _ := strings.Cut(item, "="); name == trait {
+			return value, true
 		}
 	}
 	return "", false

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
-	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/safetensors"
 	"github.com/tensorfs/tensorfs/internal/convert"
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
@@ -78,8 +77,7 @@ var uncast = []string{"A_log", ".router_bias", ".mlp.gate.gate.weight"}
 
 // isUncast reports whether mlx-lm does not cast a tensor.
 func (x *tensorMaker) isUncast(name string) bool {
-	own, ok := architectures.Trait(x.m.Architecture, architectures.Uncast)
-	return ok && strings.HasSuffix(name, own) || slices.ContainsFunc(uncast, func(end string) bool { return strings.HasSuffix(name, end) })
+	return x.uncast != "" && strings.HasSuffix(name, x.uncast) || slices.ContainsFunc(uncast, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // store appends a tensor as it is.
