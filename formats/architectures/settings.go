@@ -92,11 +92,6 @@ func (s *Settings) Calls(word string) []*Expr {
 	return list
 }
 
-// Transposed reports whether the class stores matrices as [in, out].
-func (s *Settings) Transposed() bool {
-	return slices.ContainsFunc(s.words["layer"], func(x Item) bool { return strings.Contains(x.Text, ":transpose") })
-}
-
 // Makes reports whether tensorfs makes gguf, hf or mlx from such a model.
 func (s *Settings) Makes(what string) bool {
 	return s.words["makes"] == nil || s.Has("makes", what)

@@ -54,7 +54,7 @@ func meaning(m *tensorfs.Model, t *tensorfs.Tensor) (is bool, note string) {
 	}
 	norm := strings.Contains(name, "norm")
 	switch {
-	case norm && m.Layout == "hf" && addsOne(m.Architecture, t.Name):
+	case norm && m.Layout == "hf" && addsOne(m, t.Name):
 		return true, "norms of this architecture are stored without the one that they add"
 	case !norm && len(t.Numbers()) < 2: // a scale, a switch for each head, ...
 		return false, ""
@@ -62,11 +62,13 @@ func meaning(m *tensorfs.Model, t *tensorfs.Tensor) (is bool, note string) {
 	return true, ""
 }
 
-// addsOne reports whether Hugging Face stores a norm without the one that is added to it: a norm that is 0 changes
-// nothing.
-func addsOne(architecture, canonical string) bool {
-	a := architectures.Find(architecture)
-	return a != nil && slices.ContainsFunc(a.MovesOf(canonical), func(m architectures.Move) bool { return m.Name == "+1" || m.Name == "+1_mlx" })
+// addsOne reports whether a directory stores a norm without the one that is added to it: a norm that is 0 changes
+// nothing. mlx-lm adds it to some norms when it converts.
+func addsOne(m *tensorfs.Model, canonical string) bool {
+	a := architectures.Find(m.Architecture)
+	return a != nil && slices.ContainsFunc(a.MovesOf(canonical), func(x architectures.Move) bool {
+		return x.Name == "+1" || x.Name == "+1_mlx" && m.Format != "mlx"
+	})
 }
 
 // checkZeros reports a tensor whose numbers are all 0.
