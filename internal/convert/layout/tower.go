@@ -154,8 +154,8 @@ func (x *Tower) names(from Side) map[string]string {
 				name = x.Published(t.HFPart(x.InHF(t.HF, layer, nth), param))
 			}
 			known[name] = canonical + param
-			for other, here := range x.Spelled {
-				if from == GGUF {
+			for _, item := range x.Settings.Words("spelled") {
+				if other, here, _ := strings.Cut(item, "="); from == GGUF {
 					known[strings.Replace(name, here, other, 1)] = canonical + param
 				}
 			}
