@@ -49,10 +49,11 @@ type fileTensors struct {
 func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of preset.Model, answers ...int64) ([]gguf.Stored, tensorNotes, error) {
 	x := &fileTensors{opts: opts, arch: of.Architecture, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
 	x.asWeights, _ = architectures.Trait(x.arch, architectures.AsWeights)
-	wide, _ := architectures.Trait(x.arch, architectures.WideIf)
-	name, field, _ := strings.Cut(wide, ":")
-	if asked, _ := cfg.Flag(field); asked {
-		x.wide = name
+	if wide, ok := architectures.Trait(x.arch, architectures.WideIf); ok {
+		name, field, _ := strings.Cut(wide, ":")
+		if asked, _ := cfg.Flag(field); asked {
+			x.wide = name
+		}
 	}
 	if _, err := walk(m, cfg, of.Architecture, int64(rows), answers, x, x.notes.Left); err != nil {
 		return nil, tensorNotes{}, err
