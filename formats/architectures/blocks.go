@@ -29,11 +29,11 @@ func mistake(file string, line int, format string, args ...any) error {
 // knownWords are the words of a block.
 var knownWords = strings.Fields(`
 	makes prefix mlx bare first layer last next dropped varies sizes implied
-	class writes whole gguf when where answers only known refuse rope keys needs vocab config heads yarn period ends check agree hf_agree mlx_agree
-	tower rows types beside joined text tokens marked within also`)
+	class writes whole gguf when where tokenizer traits answers only known refuse rope keys needs vocab config heads yarn period ends check agree hf_agree mlx_agree
+	tower rows types beside joined text tokens marked within also spelled`)
 
 // ownWords are not taken over from the block that a block is like.
-var ownWords = []string{"class", "writes", "gguf", "when", "where", "yarn", "period", "answers", "bare", "beside", "joined", "text", "tokens", "marked"}
+var ownWords = []string{"class", "writes", "gguf", "when", "where", "traits", "yarn", "period", "answers", "bare", "beside", "joined", "text", "tokens", "marked"}
 
 // tensorWords are those about tensors.
 var tensorWords = []string{"prefix", "mlx", "bare", "first", "layer", "last", "next", "dropped", "varies", "sizes", "implied"}

@@ -26,9 +26,28 @@ func Find(name string) *Architecture {
 // Said reports whether one of the blocks of an architecture, by GGUF's name, has an item of a word
 // of ownWords. It reads no whole block: every model asks.
 func Said(gguf, word, item string) bool {
-	return slices.ContainsFunc(heads(), func(h head) bool {
-		return h.classes != nil && h.gguf == gguf && slices.Contains(slices.Collect(ownItems(h.text, word)), item)
-	})
+	for said := range itemsOf(gguf, word) {
+		if said == item {
+			return true
+		}
+	}
+	return false
+}
+
+// itemsOf returns the items that the blocks of an architecture have of a word of ownWords.
+func itemsOf(gguf, word string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, h := range heads() {
+			if h.classes == nil || h.gguf != gguf {
+				continue
+			}
+			for item := range ownItems(h.text, word) {
+				if !yield(item) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // OfGGUF returns the settings of the blocks of an architecture, by GGUF's name.

@@ -92,11 +92,6 @@ func (s *Settings) Calls(word string) []*Expr {
 	return list
 }
 
-// Transposed reports whether the class stores matrices as [in, out].
-func (s *Settings) Transposed() bool {
-	return slices.ContainsFunc(s.words["layer"], func(x Item) bool { return strings.Contains(x.Text, ":transpose") })
-}
-
 // Makes reports whether tensorfs makes gguf, hf or mlx from such a model.
 func (s *Settings) Makes(what string) bool {
 	return s.words["makes"] == nil || s.Has("makes", what)
@@ -145,6 +140,7 @@ func readSettings(file, text string) ([]*Settings, error) {
 var settingReaders = map[string]func(*Settings, Item) error{
 	"only": (*Settings).readOnly, "keys": (*Settings).readKey, "config": (*Settings).readField,
 	"needs": isFact, "check": isCall, "agree": isCall, "hf_agree": isCall, "mlx_agree": isCall,
+	"tokenizer": (*Settings).readTokenizer, "traits": isTrait,
 	"gguf":   func(s *Settings, x Item) error { s.GGUF = x.Text; return nil },
 	"when":   func(s *Settings, x Item) (err error) { s.When, err = ParseExpr(x.Text); return err },
 	"where":  func(s *Settings, x Item) (err error) { s.Where, err = ParseExpr(x.Text); return err },

@@ -37,6 +37,15 @@ func TestReasons(t *testing.T) {
 		"arch a\n  keys dim:=f(a]b)":              "a list has no end",
 		"arch a\n  keys dim:=-":                   "a value is missing",
 		"arch a\n  config a:=1\n\n  keys dim n=!": "x:4:",
+		"arch a\n  tokenizer zzz":                 "x:2: zzz: it is not NAME=VALUE",
+		"arch a\n  tokenizer pre":                 "x:2: pre: it is not NAME=VALUE",
+		"arch a\n  tokenizer cut=1":               "x:2: cut=1: there is no such item",
+		"arch a\n  tokenizer boss=<s>":            "x:2: boss=<s>: there is no such item",
+		"arch a\n  tokenizer space=often":         "x:2: space=often: there is no rule often",
+		"arch a\n  tokenizer segments=0":          "x:2: segments=0: there is no such item",
+		"arch a\n  tokenizer template=(a)":        "x:2: template=(a): invalid character",
+		"arch a\n  traits zzz":                    "x:2: zzz: there is no such trait",
+		"arch a\n  traits [mlx] pools":            "x:2: pools: there is no such trait",
 	} {
 		if _, err := readSettings("x", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)

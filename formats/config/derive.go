@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"slices"
+
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // maxCount bounds every count: fields in the files have 32 bits.
@@ -159,7 +161,7 @@ func scalingTensors(m *model) (any, bool) {
 	case m.scopes != nil:
 	case m.shape("rope_factors_long.weight") != nil:
 		return "longrope", true
-	case m.shape("rope_freqs.weight") != nil && m.arch != "gemma4":
+	case m.shape("rope_freqs.weight") != nil && !architectures.HasTrait(m.arch, architectures.Proportional):
 		return "llama3", true
 	}
 	return nil, false

@@ -167,7 +167,7 @@ func (m *model) call(name string, args []*architectures.Expr) any {
 		m.unknown = true
 		return nil
 	}
-	if m.positive("sliding_window") && len(args) == 1 { // the argument is the usual period
+	if m.positive("sliding_window") && len(args) > 0 { // the first argument is the usual period
 		return args[0].In(&m.env)
 	}
 	return int64(0)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/config"
+	"github.com/tensorfs/tensorfs/formats/names"
 	"github.com/tensorfs/tensorfs/formats/packing"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
@@ -72,8 +73,8 @@ func gptq(b *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
 	if !slices.Contains([]string{"", "gptq", "gptq_v2"}, q.form) {
 		return nil, fmt.Errorf("checkpoint_format is %s, and gptq and gptq_v2 are read", q.form)
 	}
-	if b.model.Architecture == "gpt2" {
-		return nil, errors.New("the matrices of gpt2 are stored the other way round (Conv1D)")
+	if arch := b.model.Architecture; names.Turned(arch) {
+		return nil, fmt.Errorf("the matrices of %s are stored the other way round (Conv1D)", arch)
 	}
 	zeros, scales, order := m.parts[0], m.parts[1], b.other(m, ".g_idx")
 	n, lines, groups := side(m.main, 1), side(m.main, 0), side(scales, 0)

@@ -24,6 +24,16 @@ var apart = sync.OnceValue(func() map[[2]string]string {
 	return all
 })
 
+// Turned reports whether a Hugging Face file of an architecture stores matrices as [in, out].
+func Turned(arch string) bool {
+	for of, why := range apart() {
+		if of[0] == arch && why == transposed {
+			return true
+		}
+	}
+	return false
+}
+
 // Why a joined tensor does not hold the rows of its parts back to back.
 const (
 	inTurns    = "the model interleaves the rows of its parts"

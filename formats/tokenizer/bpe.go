@@ -23,20 +23,19 @@ func (s *source) byteBPE(v *Vocabulary) {
 	if nfc {
 		v.Notes = append(v.Notes, noteNFC)
 	}
-	v.Model = "gpt2"
+	v.Model = BytesModel
 	s.preTokenizer(v)
-	if s.Architecture == "bert" || s.Architecture == "jina-bert-v2" {
+	if s.habit.Segments > 0 {
 		s.segments(v)
 	}
 	s.bpe(v, addedType)
 }
 
-// bpe reads the tokens and merges of either BPE. The embedding of gemma3 is cut to
-// the vocabulary.
+// bpe reads the tokens and merges of either BPE.
 func (s *source) bpe(v *Vocabulary, kind func(a addedToken) (int32, string)) {
 	d := s.document
 	rows := s.Rows
-	if n := len(d.model.texts) + d.listed; s.Architecture == "gemma3" && n < rows {
+	if n := len(d.model.texts) + d.listed; s.habit.Cut && n < rows {
 		rows = n
 	}
 	last := 0 // id
@@ -79,13 +78,13 @@ func (s *source) charBPE(v *Vocabulary) {
 	case d.decoder.Member("type").Text() != "Sequence":
 		d.fail("its decoder %s is not the Sequence that tokenizers with byte_fallback have", typeOf(d.decoder))
 	}
-	v.Flags[flagPrefix] = d.spacePrefix(s.habit.model)
+	v.Flags[flagPrefix] = d.spacePrefix(s.habit.Model)
 	s.beginLlama(v)
 	s.bpe(v, plainType)
-	if v.Model, v.Pre = "llama", "default"; s.habit.model == "gemma4" {
-		v.Model, v.Pre, v.Scores = "gemma4", "", slices.Repeat([]float32{addedScore}, len(v.Tokens)) // never read
+	if v.Model, v.Pre = charsModel, "default"; s.habit.Model == textModel {
+		v.Model, v.Pre, v.Scores = textModel, "", slices.Repeat([]float32{addedScore}, len(v.Tokens)) // never read
 	}
-	visible := strings.Fields(s.habit.visible)
+	visible := s.habit.Visible
 	for id, text := range v.Tokens {
 		switch {
 		case slices.Contains(visible, text):
@@ -121,7 +120,7 @@ var spaceWords = map[string]string{
 // its name.
 var spaceSteps = map[string]bool{
 	"prepend replace |": true, "| always": true, "| first": true, "replace | always": true, "replace | first": true,
-	"| never": false, "replace | never": false, "replace |": false, "replace | spaces": false, "gemma4: replace | lines": false,
+	"| never": false, "replace | never": false, "replace |": false, "replace | spaces": false, textModel + ": replace | lines": false,
 }
 
 // spacePrefix returns whether a space is put before a text by a tokenizer that becomes
@@ -142,7 +141,7 @@ func (d *document) spacePrefix(model string) bool {
 		steps += " " + spaceWords[wordsOf(r)]
 	}
 	prefix, ok := spaceSteps[steps]
-	if _, only := spaceSteps[model+": "+steps]; !ok && !only || prefix && model == "gemma4" {
+	if _, only := spaceSteps[model+": "+steps]; !ok && !only || prefix && model == textModel {
 		d.fail("its normalizer (%d steps) and pre_tokenizer (%d steps) treat spaces in a way that llama.cpp does not", len(normalizers), len(cuts))
 	}
 	return prefix

@@ -15,7 +15,8 @@
 //	bert                   WordPiece                                 wordpiece.go
 //	t5                     Unigram; spiece.model                     unigram.go, sentencepiece.go
 //
-// What single architectures have of their own is in a table, habits.go.
+// What single architectures have of their own is in their descriptions (package architectures), and what single
+// classes of tokenizers have in their code is in classes.txt.
 //
 // [Vocabulary.Keys] are the keys of llama.cpp's own converter, with two deviations that
 // make llama.cpp produce the source's tokens: the scores of a SentencePiece-like

@@ -13,6 +13,7 @@ import (
 	"text/template"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 )
 
 // Files returns the tokenizer files of a Hugging Face directory, by name: tokenizer.json,
@@ -94,7 +95,7 @@ func (f *form) Lines() string { return lines }
 
 // newForm returns what is alike for all models.
 func (v *Vocabulary) newForm() *form {
-	f := &form{name: v.Model, One: v.Model == "bert", Unknown: "null", UnknownID: "null", Fuse: true,
+	f := &form{name: v.Model, One: v.Model == wordsModel, Unknown: "null", UnknownID: "null", Fuse: true,
 		Prefix: v.flag(flagPrefix, true), Lowercase: v.flag(flagLowercase, true), Accents: "null"}
 	if id := v.role("unk"); id >= 0 {
 		f.Unknown, f.UnknownID = quoted(v.Tokens[id]), strconv.Itoa(id)
@@ -133,24 +134,21 @@ var fileForms map[string]func(v *Vocabulary, f *form) error
 
 func init() {
 	fileForms = map[string]func(v *Vocabulary, f *form) error{
-		"gpt2":   (*Vocabulary).bytesForm,
-		"llama":  (*Vocabulary).charsForm,
-		"gemma4": (*Vocabulary).textForm,
-		"bert":   (*Vocabulary).wordsForm,
-		"t5":     (*Vocabulary).piecesForm,
+		BytesModel:  (*Vocabulary).bytesForm,
+		charsModel:  (*Vocabulary).charsForm,
+		textModel:   (*Vocabulary).textForm,
+		wordsModel:  (*Vocabulary).wordsForm,
+		piecesModel: (*Vocabulary).piecesForm,
 	}
 }
 
-// textPre are the names under which the tokens of model gpt2 are text as it is.
-var textPre = map[string]bool{"gemma4": true, "sarvam-moe": true, "granite-embed-multi-311m": true}
-
 // bytesForm is BPE of bytes.
 func (v *Vocabulary) bytesForm(f *form) error {
-	if textPre[v.Pre] {
-		return v.textForm(f)
-	}
 	row := preNamed(v.Pre)
-	if row == nil {
+	switch {
+	case row.Text:
+		return v.textForm(f)
+	case row.Split == nil:
 		return fmt.Errorf("its tokenizer.ggml.pre is %s, and it is not known how texts are cut under that name", tensorfs.Quote(v.Pre))
 	}
 	f.Row, f.Unknown, f.Fuse = *row, "null", false
@@ -239,7 +237,7 @@ func (v *Vocabulary) tokenizerJSON(f *form) ([]byte, error) {
 	}
 	b = text.Bytes()
 	end := "}"
-	if v.Model == "t5" {
+	if v.Model == piecesModel {
 		end = `],"byte_fallback":false`
 		b, err = appendList(append(b, '['), v.Tokens, func(b []byte, id int, text string) []byte {
 			score := float64(v.Scores[id])
@@ -254,7 +252,7 @@ func (v *Vocabulary) tokenizerJSON(f *form) ([]byte, error) {
 			return appendInt(append(tensorfs.AppendJSONString(b, text), ':'), id)
 		})
 	}
-	if err == nil && v.Model != "t5" && v.Model != "bert" {
+	if err == nil && v.Model != piecesModel && v.Model != wordsModel {
 		end = "]"
 		b, err = v.appendMerges(append(b, `},"merges":[`...))
 	}
@@ -300,15 +298,19 @@ func (v *Vocabulary) added() (list []int) {
 	return list
 }
 
+// NameOfSpaces is what llama.cpp looks for in the name of a model whose special tokens take the spaces after them
+// with them, also with a hyphen before the digit.
+const NameOfSpaces = "phi3"
+
 // readName finds out by the model's name whether tokens take the spaces after them with
 // them, which GGUF does not say: llama.cpp knows Phi-3 so. Converters write "Phi 3 Mini",
 // by which llama.cpp does not know it.
 func (v *Vocabulary) readName(name, arch string) {
 	name = strings.ToLower(name[:min(len(name), 1000)])
 	switch {
-	case strings.Contains(name, "phi-3"), strings.Contains(name, "phi3"):
+	case strings.Contains(name, "phi-3"), strings.Contains(name, NameOfSpaces):
 		v.spacesAfter = true
-	case strings.Contains(name, "phi 3") && strings.HasPrefix(arch, "phi"):
+	case strings.Contains(name, "phi 3") && architectures.HasTrait(arch, architectures.SpacesAfter):
 		v.spacesAfter = true
 		v.Notes = append(v.Notes, "special tokens take the spaces and line breaks after them with them, as in the releases of Phi-3; llama.cpp does not know the model by its name and keeps these")
 	}
@@ -338,7 +340,7 @@ const specialMapName = "special_tokens_map.json"
 func (v *Vocabulary) settings(f *form) ([]byte, error) {
 	b := []byte(`{"tokenizer_class":"PreTrainedTokenizerFast"` + v.specials())
 	segments := ""
-	if v.Model == "bert" {
+	if v.Model == wordsModel {
 		segments = `"token_type_ids",`
 	} else {
 		b = fmt.Appendf(b, `,"add_bos_token":%v,"add_eos_token":%v`, f.First != nil, f.Last != nil)

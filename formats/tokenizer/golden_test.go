@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tensorfs/tensorfs"
+	descriptions "github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
@@ -59,7 +60,24 @@ func (f files) read(t testing.TB, arch string, rows int) (*keyed, error) {
 			t.Fatal(err)
 		}
 	}
-	return read(tokenizer.Options{File: f.open, Architecture: arch, Config: config, Rows: rows})
+	return read(tokenizer.Options{File: f.open, Block: blockOf(arch, config), Config: config, Rows: rows})
+}
+
+// blockOf returns the block of an architecture's models of a class or a type.
+func blockOf(arch string, config jsonobj.Object) string {
+	class := ""
+	for r := range config.Raw("architectures").Elements() {
+		class = r.Text()
+	}
+	is := func(c descriptions.Class) bool {
+		return c.Name != "" && c.Name == class || c.ModelType != "" && c.ModelType == config.Raw("model_type").Text()
+	}
+	for _, s := range descriptions.OfGGUF(arch) {
+		if slices.ContainsFunc(s.Classes, is) {
+			return s.Name
+		}
+	}
+	return arch
 }
 
 // load returns the files of a golden model but its weights.

@@ -73,7 +73,7 @@ func TestFilesThatAreNotRead(t *testing.T) {
 			case "added_tokens.json":
 				f = files{"tokenizer.model": spModel{pieces: []spPiece{{"a", 0, 1}}}.text()}
 			}
-			_, err := read(tokenizer.Options{Architecture: "llama", Rows: 9, File: func(n string) (tensorfs.Data, error) {
+			_, err := read(tokenizer.Options{Block: "llama", Rows: 9, File: func(n string) (tensorfs.Data, error) {
 				switch {
 				case n == name && d == nil:
 					return nil, fs.ErrPermission

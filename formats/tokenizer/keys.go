@@ -73,7 +73,7 @@ func (v *Vocabulary) Keys() ([]tensorfs.Meta, error) {
 		return list, nil
 	}
 	texts, types, scores, before := slices.Clone(v.Tokens), slices.Clone(v.Types), slices.Clone(v.Scores), ""
-	if v.Model == "bert" {
+	if v.Model == wordsModel {
 		before = space
 		for id := range texts {
 			texts[id] = mark(texts[id], types[id])
@@ -86,7 +86,7 @@ func (v *Vocabulary) Keys() ([]tensorfs.Meta, error) {
 	}
 	var f failure
 	x := f.distinct(texts, "llama.cpp takes no two that are equal")
-	if v.Model == "llama" && scores == nil {
+	if v.Model == charsModel && scores == nil {
 		scores = slices.Repeat([]float32{unmerged}, len(texts))
 		for rank, m := range v.Merges {
 			if id := x.indexOfText(m.Left + m.Right); id >= 0 && scores[id] == unmerged {
@@ -107,7 +107,7 @@ func (v *Vocabulary) Keys() ([]tensorfs.Meta, error) {
 		add(keyScores, scores)
 	}
 	add(keyTypes, types)
-	if v.Model == "gpt2" || v.Model == "gemma4" {
+	if v.Model == BytesModel || v.Model == textModel {
 		add(keyMerges, mergeLines(v.Merges))
 	}
 	if v.Segments > 0 {

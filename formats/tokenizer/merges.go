@@ -52,7 +52,7 @@ func (m *metadata) merges(v *Vocabulary) {
 	})
 	switch {
 	case said || m.err != nil:
-	case v.Model != "llama":
+	case v.Model != charsModel:
 		m.fail("the file has no %s", keyMerges)
 	default:
 		m.scoredMerges(v)

@@ -38,14 +38,14 @@ func ReadKeys(get func(key string) any, arch string) (*Vocabulary, error) {
 	case fileForms[v.Model] == nil:
 		return nil, fmt.Errorf("its tokenizer is of the model %s, which tokenizer.json cannot express", tensorfs.Quote(v.Model))
 	}
-	if v.Model == "gpt2" && v.Pre == "" {
+	if v.Model == BytesModel && v.Pre == "" {
 		v.Notes = append(v.Notes, "the file does not say how a text is cut before its pairs are merged ("+keyPre+"), so llama.cpp's default is taken; the model may have been trained with another")
 	}
 	m.tokens(v)
 	switch v.Model {
-	case "gpt2", "gemma4", "llama":
+	case BytesModel, textModel, charsModel:
 		m.merges(v)
-	case "t5":
+	case piecesModel:
 		m.each(keyCharmap, maxMap, func(_ int, value any) bool {
 			n, ok := integer(value)
 			v.Charsmap = append(v.Charsmap, byte(n))
@@ -122,7 +122,7 @@ func (m *metadata) tokens(v *Vocabulary) {
 		m.fail("the file has no tokens (%s)", keyTokens)
 	}
 	m.types(v)
-	if v.Model == "llama" || v.Model == "t5" {
+	if v.Model == charsModel || v.Model == piecesModel {
 		v.Scores = make([]float32, m.count) // all 0 if missing, as in llama.cpp
 		m.eachToken(keyScores, func(id int, value any) bool {
 			n, wide := value.(float64)
@@ -133,7 +133,7 @@ func (m *metadata) tokens(v *Vocabulary) {
 		})
 	}
 	for id, text := range v.Tokens {
-		if v.Model == "bert" {
+		if v.Model == wordsModel {
 			text = unmark(text, v.Types[id])
 		}
 		if text == "" {
@@ -215,9 +215,9 @@ func integer(v any) (int64, bool) {
 
 // assumedIDs are llama.cpp's default special tokens, by model and role.
 var assumedIDs = map[string]map[string]int{
-	"llama": {"bos": 1, "eos": 2, "unk": 0},
-	"bert":  {"unk": 100, "pad": 0, "mask": 103, "cls": 101, "sep": 102},
-	"t5":    {"unk": 2, "eos": 1, "pad": 0},
+	charsModel:  {"bos": 1, "eos": 2, "unk": 0},
+	wordsModel:  {"unk": 100, "pad": 0, "mask": 103, "cls": 101, "sep": 102},
+	piecesModel: {"unk": 2, "eos": 1, "pad": 0},
 }
 
 // role returns the token of the first of the roles that has one, or -1.
@@ -227,7 +227,7 @@ func (v *Vocabulary) role(names ...string) int {
 		if !said {
 			id, said = assumedIDs[v.Model][name]
 		}
-		if v.Model == "bert" && name == "unk" && v.index != nil && !v.hasRole(name) {
+		if v.Model == wordsModel && name == "unk" && v.index != nil && !v.hasRole(name) {
 			if found := v.index.indexOfText("[UNK]"); found >= 0 {
 				return int(found)
 			}

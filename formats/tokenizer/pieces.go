@@ -13,7 +13,7 @@ import (
 // it. These take tokens of the user that look special for control tokens, so a vocabulary
 // with one has none.
 func (v *Vocabulary) pieceFile() []byte {
-	if v.Model != "llama" {
+	if v.Model != charsModel {
 		return nil
 	}
 	for id, token := range v.Tokens {

@@ -27,6 +27,7 @@ type preRow struct {
 	Unclean       string
 	Split, Source []string
 	Normalizer    string
+	Text          bool
 	IgnoreMerges  bool `json:"ignore_merges"`
 	AddBosDefault bool `json:"add_bos_default"`
 	Sep           bool
@@ -57,26 +58,20 @@ var preRows = sync.OnceValue(func() []preRow {
 	return table.Rows
 })
 
-// preNamed returns the row with one of llama.cpp's names that can be written; nil
-// without one.
+// preNamed returns the row with one of llama.cpp's names, without fields if there is no such row.
 func preNamed(name string) *preRow {
-	i := slices.IndexFunc(preRows(), func(row preRow) bool { return row.Split != nil && slices.Contains(row.Pre, name) })
+	i := slices.IndexFunc(preRows(), func(row preRow) bool { return slices.Contains(row.Pre, name) })
 	if i < 0 {
-		return nil
+		return &preRow{}
 	}
 	return &preRows()[i]
 }
 
-// unwritten are llama.cpp's names of ways to cut texts that have no row.
-var unwritten = []string{"afmoe", "gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace"}
-
 // LlamaCuts reports whether llama.cpp has a way to cut texts of this name. It loads no file with another one.
-func LlamaCuts(name string) bool {
-	return slices.Contains(unwritten, name) || slices.ContainsFunc(preRows(), func(row preRow) bool { return slices.Contains(row.Pre, name) })
-}
+func LlamaCuts(name string) bool { return preNamed(name).Pre != nil }
 
 // LlamaModels are the kinds of tokenizers that llama.cpp has, with two names for no tokenizer.
-var LlamaModels = []string{"bert", "gemma4", "gpt2", "hybriddna", "llama", "no_vocab", "none", "plamo2", "rwkv", "t5", "whitespace"}
+var LlamaModels = []string{wordsModel, textModel, BytesModel, "hybriddna", charsModel, "no_vocab", noModel, "plamo2", "rwkv", piecesModel, "whitespace"}
 
 // bytesStep is the step that turns bytes into characters and cuts nothing. Steps
 // that are no regular expression begin with a star, as no expression does.
@@ -190,8 +185,8 @@ func (s *source) preTokenizer(v *Vocabulary) {
 	if v.Pre = findPre(steps, d.model.ignoreMerges, clean, known, nfc); v.Pre == "" {
 		d.fail("llama.cpp has no name for its pre_tokenizer (%d steps, the last %s, ignore_merges %v)", len(list), typeOf(list[len(list)-1]), d.model.ignoreMerges)
 	}
-	if own, row := preNamed(s.habit.pre), preNamed(v.Pre); own != nil && row != nil && slices.Equal(own.Split, row.Split) {
-		v.Pre = s.habit.pre
+	if own := preNamed(s.habit.Pre); own.Split != nil && slices.Equal(own.Split, preNamed(v.Pre).Split) {
+		v.Pre = s.habit.Pre
 	}
 	if v.Flags[flagPrefix] && v.Pre != "gpt-2" {
 		d.fail("its pre_tokenizer puts a space before the text, which llama.cpp does for gpt-2 and not for %s", v.Pre)

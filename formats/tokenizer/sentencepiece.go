@@ -77,14 +77,14 @@ func (s *source) sentencepiece(v *Vocabulary, text []byte) {
 		s.fail("%s: its tokens have spaces as they are (escape_whitespaces is false), and llama.cpp's do not", s.pieces)
 	}
 	v.Pre = "default"
-	if unigram := algorithm == algorithmUnigram && s.habit.model == "t5"; unigram {
-		v.Model, v.Charsmap, v.Flags[flagPrefix], v.Flags[flagTrim] = "t5", charsmap, dummyPrefix, trim
-		v.Flags[flagEOS], v.Flags[flagBOS], v.Flags[flagSEP] = s.document == nil, s.document == nil && s.habit.shifted, s.document == nil && s.habit.shifted
+	if unigram := algorithm == algorithmUnigram && s.habit.Model == piecesModel; unigram {
+		v.Model, v.Charsmap, v.Flags[flagPrefix], v.Flags[flagTrim] = piecesModel, charsmap, dummyPrefix, trim
+		v.Flags[flagEOS], v.Flags[flagBOS], v.Flags[flagSEP] = s.document == nil, s.document == nil && s.habit.Shifted, s.document == nil && s.habit.Shifted
 		s.segments(v)
 	} else {
 		s.likeLlama(v, dummyPrefix, trim, charsmap)
 	}
-	if s.habit.shifted && len(texts) > 2 {
+	if s.habit.Shifted && len(texts) > 2 {
 		texts = append([]string{"<s>", "<pad>", "</s>", "<unk>"}, texts[3:]...)
 		scores = append(make([]float32, 4), scores[3:]...)
 		types = append([]int32{control, control, control, unknown}, types[3:]...)
@@ -96,23 +96,17 @@ func (s *source) sentencepiece(v *Vocabulary, text []byte) {
 	copy(v.Tokens, texts)
 	copy(v.Scores, scores)
 	copy(v.Types, types)
-	for id := len(texts); s.habit.shifted && id < s.Rows; id++ { // named before they were shifted
+	for id := len(texts); s.habit.Shifted && id < s.Rows; id++ { // named before they were shifted
 		v.Tokens[id], v.Types[id], v.Scores[id] = padName(id-1), unused, padScore
-	}
-	if s.Architecture == "nomic-bert-moe" && s.habit.shifted && s.Rows > nomicMask {
-		v.Tokens[nomicMask], v.Types[nomicMask], v.Scores[nomicMask] = "<mask>", control, 0
 	}
 	s.addPieces(v)
 }
 
-// nomicMask is the token for what is masked of nomic-embed-text-v2-moe, whose pieces lack it.
-const nomicMask = 250001
-
 // likeLlama reads how SentencePiece's BPE treats texts.
 func (s *source) likeLlama(v *Vocabulary, dummyPrefix, trim bool, charsmap []byte) {
-	v.Model = "llama"
+	v.Model = charsModel
 	s.beginLlama(v)
-	if s.habit.shifted {
+	if s.habit.Shifted {
 		s.fail("%s: it is not a Unigram model, as tokenizers of this kind are", s.pieces)
 	}
 	if len(charsmap) > 0 {
@@ -122,11 +116,11 @@ func (s *source) likeLlama(v *Vocabulary, dummyPrefix, trim bool, charsmap []byt
 		v.Notes = append(v.Notes, "llama.cpp does not remove repeated spaces as the source's SentencePiece does: text with them has other tokens")
 	}
 	switch prefix, said := boolean(s.settings.Raw("add_prefix_space")); { // a space is put before a text, unless something is said
-	case s.habit.prefix == "said" && said:
+	case s.habit.Space == "said" && said:
 		v.Flags[flagPrefix] = prefix
-	case s.habit.prefix == "never" || !dummyPrefix:
+	case s.habit.Space == "never" || !dummyPrefix:
 		v.Flags[flagPrefix] = false
-	case s.habit.prefix == "always":
+	case s.habit.Space == "always":
 		v.Flags[flagPrefix] = true
 	}
 }
@@ -138,7 +132,7 @@ func (s *source) addPieces(v *Vocabulary) {
 		v.Types[a.id], v.Tokens[a.id] = kind(a)
 		v.Scores[a.id] = addedScore
 	}
-	if s.habit.shifted {
+	if s.habit.Shifted {
 		return
 	}
 	s.addedFile(func(a addedToken, in bool) {
@@ -146,11 +140,11 @@ func (s *source) addPieces(v *Vocabulary) {
 			add(a, plainType)
 		}
 	})
-	if v.Model == "t5" {
+	if v.Model == piecesModel {
 		return
 	}
 	s.decoder(s.Rows, func(a addedToken) {
-		if !s.habit.scored {
+		if !s.habit.Scored {
 			add(a, addedType)
 			return
 		}
@@ -161,7 +155,7 @@ func (s *source) addPieces(v *Vocabulary) {
 			v.Scores[a.id] = 0
 		}
 	})
-	if s.habit.added && s.document != nil {
+	if s.habit.Added && s.document != nil {
 		for _, a := range s.document.added {
 			add(a, plainType)
 		}

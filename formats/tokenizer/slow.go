@@ -11,10 +11,6 @@ import (
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
-// slowPre are the classes of tokenizers that have vocab.json and merges.txt and whose
-// pre-tokenizer is known although it is not in any file.
-var slowPre = map[string]string{"GPT2Tokenizer": "gpt-2", "GPT2TokenizerFast": "gpt-2", "Qwen2Tokenizer": "qwen2", "Qwen2TokenizerFast": "qwen2"}
-
 // extraTokens are the fields of tokenizer_config.json for special tokens without a role, as
 // transformers 5 and 4 call them.
 var extraTokens = []string{"extra_special_tokens", "additional_special_tokens"}
@@ -31,12 +27,12 @@ func (s *source) slow(v *Vocabulary) bool {
 	if lines == nil {
 		return false
 	}
-	v.Model, v.Pre = "gpt2", slowPre[s.class]
-	switch v.Pre {
-	case "":
+	v.Model, v.Pre = BytesModel, s.class.pre
+	if v.Pre == "" || s.class.file != "" {
 		s.fail("the model has %s and %s without %s, and for the class %s that does not say how text is cut into words",
-			vocabName, mergesName, jsonName, tensorfs.Quote(s.class))
-	case "qwen2":
+			vocabName, mergesName, jsonName, tensorfs.Quote(s.settings.Raw(classField).Text()))
+	}
+	if s.class.nfc {
 		v.Notes = append(v.Notes, noteNFC)
 	}
 	d := &document{failure: &s.failure, file: vocabName, rows: s.Rows}

@@ -22,6 +22,9 @@ const (
 	addedName    = "added_tokens.json"
 )
 
+// classField is the field of tokenizer_config.json that names the class.
+const classField = "tokenizer_class"
+
 // Limits of files, in bytes. A tokenizer.json of a quarter of a million tokens
 // has 35 MB.
 const (
@@ -42,11 +45,11 @@ func (f *failure) fail(format string, args ...any) {
 type source struct {
 	Options
 	failure
-	settings jsonobj.Object // tokenizer_config.json
-	class    string         // its tokenizer_class
-	document *document      // tokenizer.json; nil without one
-	habit    habit          // of its architecture
-	pieces   string         // the name of SentencePiece's file
+	settings jsonobj.Object          // tokenizer_config.json
+	class    *class                  // its tokenizer_class
+	document *document               // tokenizer.json; nil without one
+	habit    architectures.Tokenizer // of its block
+	pieces   string                  // the name of SentencePiece's file
 }
 
 // open returns a file of the model, nil if it is missing.
@@ -100,10 +103,10 @@ const maxRows = 1 << 24
 type Options struct {
 	// File returns the content of one of the model's files; the error is fs.ErrNotExist if
 	// it is missing.
-	File         func(name string) (tensorfs.Data, error)
-	Architecture string         // as GGUF calls it
-	Config       jsonobj.Object // config.json
-	Rows         int            // of the embedding
+	File   func(name string) (tensorfs.Data, error)
+	Block  string         // of formats/architectures: the description of the model
+	Config jsonobj.Object // config.json
+	Rows   int            // of the embedding
 }
 
 // ReadFiles reads the tokenizer of a Hugging Face directory. It has as many tokens
@@ -116,13 +119,13 @@ func ReadFiles(o Options) (*Vocabulary, error) {
 	}
 	s := &source{Options: o}
 	s.settings = s.object(settingsName)
-	s.class = s.settings.Raw("tokenizer_class").Text()
-	s.habit = s.readHabits()
+	s.class = classOf(s.settings.Raw(classField).Text())
+	s.habit = architectures.TokenizerOf(s.Block, s.fact)
 	v := &Vocabulary{Special: map[string]int{}, Flags: map[string]bool{}}
 	if s.form(v); s.err == nil && v.Model != noModel {
 		s.special(v)
-		if s.chat(v); v.Templates == nil && s.habit.template != "" {
-			v.Templates = []Template{{"default", s.habit.template}}
+		if s.chat(v); v.Templates == nil && s.habit.Template != "" {
+			v.Templates = []Template{{"default", s.habit.Template}}
 		}
 	}
 	if s.err != nil {
@@ -151,15 +154,15 @@ func (s *source) form(v *Vocabulary) {
 	if text == nil {
 		tekken = s.read(tekkenName, maxFile)
 	}
-	for _, name := range strings.Fields(s.habit.pieces) {
-		if model == nil && tekken == nil && s.class != "GPT2Tokenizer" { // as in Phi 4
+	for _, name := range s.habit.Pieces {
+		if model == nil && tekken == nil && !s.class.bytes {
 			s.pieces, model = name, s.read(name, maxFile)
 		}
 	}
 	if text != nil { // beside SentencePiece's file for its added tokens and its template
 		s.document = parseDocument(&s.failure, text, s.Rows, model == nil)
+		s.habit = architectures.TokenizerOf(s.Block, s.fact) // its tokens may be conditions
 	}
-	s.habit = s.readHabits()
 	switch {
 	case s.err != nil:
 	case model != nil:
@@ -247,6 +250,17 @@ func (s *source) config(name string) jsonobj.Raw {
 	}
 	_, text := s.Config.Inner(architectures.TextConfigs)
 	return text.Raw(name)
+}
+
+// fact returns what conditions of descriptions ask for: whether a token is added, or a whole number of config.json.
+func (s *source) fact(name string) any {
+	if token, ok := strings.CutPrefix(name, "added."); ok {
+		return s.addedID("["+token+"]") >= 0
+	}
+	if n, ok := s.config(strings.TrimPrefix(name, "config.")).Int(); ok {
+		return int64(n)
+	}
+	return nil
 }
 
 // boolean returns a value that is true or false.

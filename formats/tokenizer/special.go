@@ -22,11 +22,10 @@ type specials struct {
 	says  bool // the post-processor defines the beginning and end of a text
 }
 
-// beginLlama sets the flags of a source whose files lack them: tokenizers of Llama and
-// Gemma begin a text with bos. For other classes tokenizer.json decides.
+// beginLlama sets the flags of a source whose files lack them: tokenizers of some classes
+// begin a text with bos. For other classes tokenizer.json decides.
 func (s *source) beginLlama(v *Vocabulary) {
-	ours := s.class == "" || strings.HasPrefix(s.class, "Llama") || strings.HasPrefix(s.class, "CodeLlama") || strings.HasPrefix(s.class, "Gemma")
-	v.Flags[flagBOS] = ours || s.document == nil
+	v.Flags[flagBOS] = s.class.begins || s.document == nil
 }
 
 // special reads the special tokens, and which of them are put around a text. That
@@ -65,7 +64,7 @@ func (s *source) special(v *Vocabulary) {
 		}
 		v.Flags[flag] = said // false too: GGUF files say each
 	}
-	for role, token := range s.habit.roles {
+	for role, token := range s.habit.Roles {
 		id, err := strconv.Atoi(token)
 		if err != nil {
 			id = s.addedID(token)
@@ -74,14 +73,14 @@ func (s *source) special(v *Vocabulary) {
 			v.Special[role] = id
 		}
 	}
-	if s.habit.ends != "" {
+	if s.habit.End != "" {
 		s.decoder(len(v.Tokens), func(a addedToken) {
-			if a.content == s.habit.ends {
+			if a.content == s.habit.End {
 				v.Special["eos"] = a.id
 			}
 		})
 	}
-	if s.habit.noBOS {
+	if s.habit.NoBOS {
 		v.Flags[flagBOS] = false
 	}
 }
@@ -118,20 +117,15 @@ func (s *source) specialID(role, text string, n int) (int, bool) {
 	return id, ok && id >= 0 && id < n && !strings.ContainsAny(r.String(), ".eE")
 }
 
-// segments reads how many kinds of text the model tells apart. If the config is silent,
-// architectures of BERT use their class's default, and all others have no segments.
+// segments reads how many kinds of text the model tells apart. If the config is silent, its
+// description has the class's default.
 func (s *source) segments(v *Vocabulary) {
-	r := s.config("type_vocab_size")
-	count, ok := r.Int()
-	switch {
-	case r.Kind() != 0 && r.Kind() != 'n':
-		if v.Segments = count; !ok || count <= 0 {
+	v.Segments = s.habit.Segments
+	if r := s.config("type_vocab_size"); r.Kind() != 0 && r.Kind() != 'n' {
+		var ok bool
+		if v.Segments, ok = r.Int(); !ok || v.Segments <= 0 {
 			s.fail("config.json: type_vocab_size is %s, which is not a number of token types", tensorfs.Quote(r.String()))
 		}
-	case s.Architecture == "bert" && s.config("model_type").Text() == "distilbert", s.Architecture == "neo-bert":
-		v.Segments = 1
-	case s.Architecture == "bert" || s.Architecture == "nomic-bert" || s.Architecture == "jina-bert-v2":
-		v.Segments = 2
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *source) tekken(v *Vocabulary, text []byte) {
 		d.fail("its config has default_vocab_size %s and default_num_special_tokens %s, which do not fit an embedding of %d rows", tensorfs.Quote(config.Member("default_vocab_size").String()),
 			tensorfs.Quote(config.Member("default_num_special_tokens").String()), s.Rows)
 	}
-	v.Model, v.Flags[flagBOS] = "gpt2", true
+	v.Model, v.Flags[flagBOS] = BytesModel, true
 	if v.Pre = findPre([]string{config.Member("pattern").Text(), bytesStep}, true, false, true, false); v.Pre == "" {
 		d.fail("llama.cpp has no name for how its pattern cuts texts")
 	}

@@ -11,81 +11,37 @@ import (
 	"github.com/tensorfs/tensorfs"
 )
 
-// ranked is a class of tokenizers whose vocabulary is a file of tiktoken. What the file does not
-// have is in the code that is published beside the model.
-type ranked struct {
-	class string // its tokenizer_class
-	file  string
-	pre   string // llama.cpp's name for how it cuts texts
-	// The special tokens after the ranks: tokens with these names, with spaces between, and then as many
-	// whose names are name with a number. That is the token's id, or counted from 0. added_tokens_decoder
-	// may name a token of an id otherwise.
-	first    string
-	reserved int
-	name     string
-	counted  bool
-	// lines: a token's id is the number of its line, whatever rank is there, without the lines of tokens
-	// that are repeated.
-	lines bool
-	bos   string // the text of bos, whatever config.json names
-	// ends are architectures that take eos from tokenizer_config.json, whatever config.json names.
-	ends string
-}
-
-// rankedClasses are rows.
-var rankedClasses = []ranked{
-	// Kimi K2 and Linear, Moonlight, Kimi VL: tokenization_moonshot.py, tokenization_kimi.py.
-	{class: "TikTokenTokenizer", file: "tiktoken.model", pre: "kimi-k2", reserved: 256 + 2, name: "<|reserved_token_%d|>", ends: "kimi-linear"},
-	// Hunyuan with experts: tokenization_hy.py.
-	{class: "HYTokenizer", file: "hy.tiktoken", pre: "hunyuan", first: "<|endoftext|> <|startoftext|> <|bos|> <|eos|> <|pad|>", reserved: 205, name: "<|extra_%d|>", counted: true,
-		lines: true, bos: "<|bos|>"},
-}
-
-// special returns the texts of the special tokens after so many ranks.
-func (r ranked) special(base int) []string {
-	list := strings.Fields(r.first)
-	for n := range r.reserved {
-		if !r.counted {
-			n += base
-		}
-		list = append(list, fmt.Sprintf(r.name, n))
-	}
-	return list
-}
-
 // tiktoken reads the vocabulary of a file of tiktoken: a line for each token, with its bytes in
-// base64 and its rank, which is its id. It is false where the class is not known or has no such file.
+// base64 and its rank, which is its id. It is false if the class has no such file.
 func (s *source) tiktoken(v *Vocabulary) bool {
-	for _, class := range rankedClasses {
-		if class.class != s.class || s.err != nil {
-			continue
-		}
-		text := s.read(class.file, maxFile)
-		if text == nil {
-			return false
-		}
-		d := &document{failure: &s.failure, file: class.file, rows: s.Rows}
-		v.Model, v.Pre = "gpt2", class.pre
-		ranks := d.ranks(text, class.lines)
-		if d.err == nil && len(ranks) > s.Rows {
-			d.fail("it has %d tokens, and the embedding %d rows", len(ranks), s.Rows)
-		}
-		special := class.special(len(ranks))
-		if s.tables(v, s.Rows, len(ranks)+len(special)); s.err != nil {
-			return true
-		}
-		for id, text := range ranks {
-			v.Tokens[id], v.Types[id] = inLetters([]byte(text)), normal
-		}
-		s.reserve(v, class, special, len(ranks))
-		whole := 0
-		if v.Merges, whole = d.lastMerges(ranks); whole > 0 {
-			v.Notes = append(v.Notes, fmt.Sprintf("of the tokens of %s, %d are not two tokens of lower ranks together: as from llama.cpp's converter, they have no merge, and llama.cpp gives no text such a token, as tiktoken does", class.file, whole))
-		}
-		d.distinct(v.Tokens, "a token has one id")
+	name := s.class.file
+	if name == "" || s.err != nil {
+		return false
+	}
+	text := s.read(name, maxFile)
+	if text == nil {
+		return false
+	}
+	d := &document{failure: &s.failure, file: name, rows: s.Rows}
+	v.Model, v.Pre = BytesModel, s.class.pre
+	ranks := d.ranks(text, s.class.lines)
+	if d.err == nil && len(ranks) > s.Rows {
+		d.fail("it has %d tokens, and the embedding %d rows", len(ranks), s.Rows)
+	}
+	special := s.class.special(len(ranks))
+	if s.tables(v, s.Rows, len(ranks)+len(special)); s.err != nil {
 		return true
 	}
-	return false
+	for id, text := range ranks {
+		v.Tokens[id], v.Types[id] = inLetters([]byte(text)), normal
+	}
+	s.reserve(v, special, len(ranks))
+	whole := 0
+	if v.Merges, whole = d.lastMerges(ranks); whole > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("of the tokens of %s, %d are not two tokens of lower ranks together: as from llama.cpp's converter, they have no merge, and llama.cpp gives no text such a token, as tiktoken does", name, whole))
+	}
+	d.distinct(v.Tokens, "a token has one id")
+	return true
 }
 
 // ranks returns the bytes of tokens by their ranks, or in the order of their lines.
@@ -113,7 +69,7 @@ func (d *document) ranks(text []byte, lines bool) (list []string) {
 }
 
 // reserve names the special tokens after the ranks, and ids that no token has.
-func (s *source) reserve(v *Vocabulary, class ranked, special []string, base int) {
+func (s *source) reserve(v *Vocabulary, special []string, base int) {
 	for id := base; id < len(v.Tokens); id++ {
 		if n := id - base; n < len(special) {
 			v.Tokens[id], v.Types[id] = special[n], control
@@ -126,10 +82,10 @@ func (s *source) reserve(v *Vocabulary, class ranked, special []string, base int
 			v.Tokens[a.id] = a.content
 		}
 	})
-	if at := slices.Index(v.Tokens[base:], class.bos); at >= 0 {
+	if at := slices.Index(v.Tokens[base:], s.class.bos); at >= 0 {
 		v.Special["bos"] = base + at
 	}
-	if slices.Contains(strings.Fields(class.ends), s.Architecture) {
+	if s.habit.NamedEnd {
 		if at := slices.Index(v.Tokens[base:], s.settings.Raw("eos_token").Text()); at >= 0 {
 			v.Special["eos"] = base + at
 		}

@@ -48,7 +48,7 @@ func (s *source) unigram(v *Vocabulary) {
 	if scheme != "always" && scheme != "first" && scheme != "never" {
 		d.fail("its pre_tokenizer treats spaces in a way that llama.cpp does not for Unigram")
 	}
-	v.Model, v.Pre, v.Flags[flagPrefix], v.Flags[flagTrim] = "t5", "default", scheme != "never", trims
+	v.Model, v.Pre, v.Flags[flagPrefix], v.Flags[flagTrim] = piecesModel, "default", scheme != "never", trims
 	s.segments(v)
 	d.check()
 	d.fill(v, s.Rows, plainType)

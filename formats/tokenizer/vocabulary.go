@@ -11,7 +11,7 @@ import (
 // Hugging Face directory and the metadata of a GGUF file say in their own ways.
 // [ReadFiles] and [ReadKeys] make one; Keys and Files say it in the two ways.
 type Vocabulary struct {
-	Model   string         // as GGUF calls it: gpt2, llama, gemma4, bert, t5, or none
+	Model   string         // as GGUF calls it: one of BytesModel and the following ones, or none
 	Pre     string         // llama.cpp's name for how texts are cut into words
 	Tokens  []string       // by id, as Hugging Face spells them
 	Types   []int32        // by id
@@ -37,6 +37,15 @@ type Merge struct{ Left, Right string }
 
 // Template is a chat template. The name of the usual one is "default".
 type Template struct{ Name, Text string }
+
+// Models of tokenizers as GGUF calls them; doc.go has their forms.
+const (
+	BytesModel  = "gpt2"
+	charsModel  = "llama"
+	textModel   = "gemma4"
+	wordsModel  = "bert"
+	piecesModel = "t5"
+)
 
 // noModel is the model of a vocabulary without tokens, of a model that has no
 // tokenizer.

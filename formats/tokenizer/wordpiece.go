@@ -29,7 +29,7 @@ func (s *source) wordpiece(v *Vocabulary) {
 			d.fail("its normalizer does not %s, and llama.cpp always does", key)
 		}
 	}
-	v.Model, v.Pre, v.Flags[flagLowercase] = "bert", "default", lowercase
+	v.Model, v.Pre, v.Flags[flagLowercase] = wordsModel, "default", lowercase
 	if strip, ok := boolean(n.Member("strip_accents")); ok {
 		v.Flags[flagAccents] = strip
 	}

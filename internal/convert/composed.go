@@ -23,9 +23,8 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	arch := about.Architecture()
 	rows := embeddingRows(m)
-	vocabulary, err := tokenizer.ReadFiles(tokenizer.Options{File: m.File, Architecture: arch, Config: cfg.Top(), Rows: rows})
+	vocabulary, err := tokenizer.ReadFiles(tokenizer.Options{File: m.File, Block: about.Block(), Config: cfg.Top(), Rows: rows})
 	if err != nil {
 		return nil, err
 	}

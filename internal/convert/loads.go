@@ -64,7 +64,7 @@ func (f *Files) noteLlama(meta []tensorfs.Meta, tensors []gguf.Stored) {
 // description has: k and v of all heads of DeepSeek's as one tensor.
 func (h *header) older() bool {
 	joined := func(t gguf.Stored) bool { return t.Name == "blk.0.attn_kv_b.weight" }
-	return h.arch == "deepseek2" && h.keys["deepseek2.attention.value_length_mla"] == nil && slices.ContainsFunc(h.tensors, joined)
+	return architectures.HasTrait(h.arch, architectures.JoinedKV) && h.keys[h.arch+".attention.value_length_mla"] == nil && slices.ContainsFunc(h.tensors, joined)
 }
 
 // unread lists what llama.cpp ignores and other programs read, and what it reads but cannot
@@ -87,10 +87,10 @@ func (h *header) unread() (notes []string) {
 	if h.tokenless() {
 		notes = append(notes, NoTokenizer+": llama.cpp loads the file, and its programs abort when they are given a text or print one")
 	}
-	if pre, _ := h.keys["tokenizer.ggml.pre"].(string); pre == "" && h.keys["tokenizer.ggml.model"] == "gpt2" {
+	if pre, _ := h.keys["tokenizer.ggml.pre"].(string); pre == "" && h.keys["tokenizer.ggml.model"] == tokenizer.BytesModel {
 		notes = append(notes, "the file does not say how a text is cut before its pairs are merged (tokenizer.ggml.pre), so llama.cpp takes its default")
 	}
-	if pre, named := h.keys["tokenizer.ggml.pre"].(string); (pre == "" || pre == "default") && h.keys["tokenizer.ggml.model"] == "gpt2" && h.token(128009) == "<|eot_id|>" {
+	if pre, named := h.keys["tokenizer.ggml.pre"].(string); (pre == "" || pre == "default") && h.keys["tokenizer.ggml.model"] == tokenizer.BytesModel && h.token(128009) == "<|eot_id|>" {
 		to := "llama-bpe"
 		if !named {
 			to = "str:" + to // a new key
@@ -366,10 +366,10 @@ func (h *header) vocabulary() string {
 			return fmt.Sprintf("tokenizer.ggml.%s has %d values, and there are %d tokens", name, n, tokens)
 		}
 	}
-	if pre, ok := h.keys["tokenizer.ggml.pre"].(string); ok && model == "gpt2" && !tokenizer.LlamaCuts(pre) {
+	if pre, ok := h.keys["tokenizer.ggml.pre"].(string); ok && model == tokenizer.BytesModel && !tokenizer.LlamaCuts(pre) {
 		return fmt.Sprintf("tokenizer.ggml.pre is %s, a way to cut texts that it does not have", tensorfs.Quote(pre))
 	}
-	if model == "gpt2" && lengthOf(h.keys["tokenizer.ggml.merges"]) < 0 {
+	if model == tokenizer.BytesModel && lengthOf(h.keys["tokenizer.ggml.merges"]) < 0 {
 		return "it has no merges (tokenizer.ggml.merges)"
 	}
 	for _, t := range h.tensors {
@@ -396,10 +396,6 @@ func lengthOf(v any) int64 {
 // numbers, and of biases.
 var sides = []string{".weight", ".bias", ".scale", ".input_scale"}
 
-// afterLast are tensors of an architecture that its language model does not have: layers that
-// models for sentences have after it.
-var afterLast = map[string][]string{"gemma-embedding": {"dense_2", "dense_3"}}
-
 // strangers names a tensor that the architecture does not have.
 func (h *header) strangers() string {
 	a := architectures.Find(h.arch)
@@ -413,7 +409,8 @@ func (h *header) strangers() string {
 	for _, t := range slices.Concat(a.Layer, a.Next) {
 		has[a.InGGUF(&t, "0.")] = true
 	}
-	for _, name := range afterLast[h.arch] {
+	after, _ := architectures.Trait(h.arch, architectures.After)
+	for name := range strings.SplitSeq(after, ",") {
 		has[name] = true
 	}
 	for _, t := range h.tensors {

@@ -58,9 +58,6 @@ func (h *header) experts() string {
 	return ""
 }
 
-// wholeHeads are the architectures whose heads llama.cpp rotates as a whole, or not at all.
-var wholeHeads = []string{"llama", "deci", "falcon", "llama-embed"}
-
 // rotated finds a number of rotated dimensions that is not the size of a head.
 func (h *header) rotated() string {
 	key, n, ok := h.number("rope_dim")
@@ -70,7 +67,7 @@ func (h *header) rotated() string {
 	if head == 0 && heads > 0 {
 		head = width / heads
 	}
-	if n == 0 || head == 0 || !ok || !okHead || !okWidth || !okHeads || n == head || !slices.Contains(wholeHeads, h.arch) {
+	if n == 0 || head == 0 || !ok || !okHead || !okWidth || !okHeads || n == head || !architectures.HasTrait(h.arch, architectures.WholeHeads) {
 		return ""
 	}
 	return fmt.Sprintf("%s is %d, and a head has %d", key, n, head)

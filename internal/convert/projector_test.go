@@ -36,7 +36,7 @@ func projected(t *testing.T, m *tensorfs.Model, opts Options) (projection, error
 	}
 	var tokens []string
 	if rows := embeddingRows(m); rows > 0 {
-		v, err := tokenizer.ReadFiles(tokenizer.Options{File: m.File, Architecture: "llama", Config: cfg.Top(), Rows: rows})
+		v, err := tokenizer.ReadFiles(tokenizer.Options{File: m.File, Block: "llama", Config: cfg.Top(), Rows: rows})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,6 +31,7 @@ type fileTensors struct {
 	opts        Options
 	arch        string                   // by GGUF's name, "" for a tower
 	wide        string                   // the name of a tensor that is F32 because config.json asks for it
+	asWeights   string                   // the end of names of tensors that the converter stores as any weight, against the rule
 	typeOf      func(name string) string // the type of a tensor as projectors.txt has it; may be nil
 	taken       []fileTensor
 	notes       tensorNotes
@@ -47,9 +48,11 @@ type fileTensors struct {
 // types depend on.
 func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of preset.Model, answers ...int64) ([]gguf.Stored, tensorNotes, error) {
 	x := &fileTensors{opts: opts, arch: of.Architecture, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
-	if w, ok := wideWhere[x.arch]; ok {
-		if asked, _ := cfg.Flag(w.field); asked {
-			x.wide = w.name
+	x.asWeights, _ = architectures.Trait(x.arch, architectures.AsWeights)
+	if wide, ok := architectures.Trait(x.arch, architectures.WideIf); ok {
+		name, field, _ := strings.Cut(wide, ":")
+		if asked, _ := cfg.Flag(field); asked {
+			x.wide = name
 		}
 	}
 	if _, err := walk(m, cfg, of.Architecture, int64(rows), answers, x, x.notes.Left); err != nil {

@@ -34,18 +34,9 @@ func isF32(name string, rank int) bool {
 		slices.ContainsFunc(alwaysF32, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// likeWeights are ends of names of tensors that the converter stores as any weight, against
-// the rule, by architecture.
-var likeWeights = map[string]string{"dbrx": "ffn_gate_inp.weight"}
-
-// wideWhere are tensors that the converter stores as F32 where a field of config.json is
-// true, by architecture.
-var wideWhere = map[string]struct{ field, name string }{"hy_v4": {"enable_lm_head_fp32", "output.weight"}}
-
 // isF32 is the function of that name for the architecture of the file.
 func (x *fileTensors) isF32(name string, rank int) bool {
-	end := likeWeights[x.arch]
-	return name == x.wide || isF32(name, rank) && (end == "" || !strings.HasSuffix(name, end))
+	return name == x.wide || isF32(name, rank) && (x.asWeights == "" || !strings.HasSuffix(name, x.asWeights))
 }
 
 // ownType is the type that a tensor has by projectors.txt, "" if it has none.

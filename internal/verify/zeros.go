@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/cli"
 	"github.com/tensorfs/tensorfs/views"
 )
@@ -35,10 +36,6 @@ var zeroRules = []struct {
 	{part: "inv_freq", normal: true},
 }
 
-// lessOne are architectures whose norms Hugging Face stores without the one that they
-// add: one that is 0 changes nothing.
-var lessOne = []string{"gemma", "gemma2", "gemma3", "recurrentgemma", "nemotron", "qwen3next"}
-
 // leastNumbers is how many numbers a weight has whose zeros mean something: single
 // ones are switches and scales.
 const leastNumbers = 8
@@ -57,12 +54,21 @@ func meaning(m *tensorfs.Model, t *tensorfs.Tensor) (is bool, note string) {
 	}
 	norm := strings.Contains(name, "norm")
 	switch {
-	case norm && m.Layout == "hf" && slices.Contains(lessOne, m.Architecture):
+	case norm && m.Layout == "hf" && addsOne(m, t.Name):
 		return true, "norms of this architecture are stored without the one that they add"
 	case !norm && len(t.Numbers()) < 2: // a scale, a switch for each head, ...
 		return false, ""
 	}
 	return true, ""
+}
+
+// addsOne reports whether a directory stores a norm without the one that is added to it: a norm that is 0 changes
+// nothing. mlx-lm adds it to some norms when it converts.
+func addsOne(m *tensorfs.Model, canonical string) bool {
+	a := architectures.Find(m.Architecture)
+	return a != nil && slices.ContainsFunc(a.MovesOf(canonical), func(x architectures.Move) bool {
+		return x.Name == "+1" || x.Name == "+1_mlx" && m.Format != "mlx"
+	})
 }
 
 // checkZeros reports a tensor whose numbers are all 0.

@@ -12,6 +12,7 @@ func TestMeaningOfZeros(t *testing.T) {
 	const finding, normal = "finding", "normal"
 	llama, gemma := &tensorfs.Model{Layout: "hf", Architecture: "llama"}, &tensorfs.Model{Layout: "hf", Architecture: "gemma3"}
 	converted := &tensorfs.Model{Layout: "gguf", Architecture: "gemma3"}
+	qwen, mlx := &tensorfs.Model{Layout: "hf", Architecture: "qwen35"}, &tensorfs.Model{Layout: "hf", Format: "mlx", Architecture: "qwen35"}
 	for _, c := range []struct {
 		m     *tensorfs.Model
 		name  string
@@ -25,6 +26,8 @@ func TestMeaningOfZeros(t *testing.T) {
 		{llama, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, finding},
 		{converted, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, finding},
 		{gemma, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, "without the one"},
+		{qwen, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, "without the one"},
+		{mlx, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, finding},
 		{gemma, "layers.0.ffn.up.weight", tensorfs.F32, []int64{64, 64}, finding},
 		{llama, "layers.0.ffn_norm.bias", tensorfs.F32, []int64{64}, normal},
 		{llama, "layers.0.ffn.experts.up.bias", tensorfs.F32, []int64{8, 64}, normal},

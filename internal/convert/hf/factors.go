@@ -1,7 +1,6 @@
 package hf
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -76,20 +75,15 @@ func multiplied(t, factor *tensorfs.Tensor) (made *tensorfs.Tensor, exact bool, 
 	if made, err = layout.Encoded(t, tensorfs.F32); err != nil {
 		return nil, false, err
 	}
-	if factor, err = layout.Encoded(factor, tensorfs.F32); err != nil { // of another byte order, too
-		return nil, false, err
-	}
-	b := make([]byte, factor.Data.Size())
-	if err := tensorfs.ReadFull(factor.Data, b, 0); err != nil {
+	factors, err := layout.Floats(factor)
+	if err != nil {
 		return nil, false, err
 	}
 	exact = true
-	parts := make([]*tensorfs.Tensor, len(b)/4)
-	for i := range parts {
-		bits := binary.LittleEndian.Uint32(b[4*i:])
-		x := math.Float32frombits(bits)
+	parts := make([]*tensorfs.Tensor, len(factors))
+	for i, x := range factors {
 		size := math.Abs(float64(x))
-		exact = exact && bits&(1<<codeBits-1) == 0 && (x == 0 || size > 0x1p-100 && size < 0x1p100)
+		exact = exact && math.Float32bits(x)&(1<<codeBits-1) == 0 && (x == 0 || size > 0x1p-100 && size < 0x1p100)
 		part := made
 		if len(parts) > 1 {
 			if part, err = arrange.Slice(made, 0, int64(i), 1); err != nil {

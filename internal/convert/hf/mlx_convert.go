@@ -41,7 +41,7 @@ var mlxMoves = sync.OnceValue(func() map[string][]mlxMove {
 	return map[string][]mlxMove{
 		"experts":      {{pattern: eachExpert, to: "$before.switch_mlp.$part.weight", expert: "e"}},
 		"experts_here": {{pattern: eachExpert, to: "$before.experts.$part.weight", expert: "e"}},
-		"mixtral": {
+		"w_experts": {
 			{pattern: mixtralExpert("w1"), to: "$before.switch_mlp.gate_proj.weight", expert: "e"},
 			{pattern: mixtralExpert("w2"), to: "$before.switch_mlp.down_proj.weight", expert: "e"},
 			{pattern: mixtralExpert("w3"), to: "$before.switch_mlp.up_proj.weight", expert: "e"},

@@ -41,6 +41,7 @@ type purpose struct {
 //	MLX, Ollama ---> the same names, but for what mlx-lm stores in another form
 func newTensors(m *tensorfs.Model, of purpose) (*tensorMaker, error) {
 	x := &tensorMaker{m: m, purpose: of, left: convert.Towers{}}
+	x.uncast, _ = architectures.Trait(m.Architecture, architectures.Uncast)
 	if m.Layout != "gguf" {
 		return x, x.runStored()
 	}
@@ -90,6 +91,7 @@ type tensorMaker struct {
 	purpose
 	m       *tensorfs.Model
 	float   tensorfs.DType // of tensors that are not quantised for mlx-lm; Unknown keeps the stored types
+	uncast  string         // the end of names of tensors that mlx-lm does not cast, only of this architecture
 	list    []placed
 	modules []quantised
 	experts bool // as in result

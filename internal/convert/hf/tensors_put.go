@@ -51,9 +51,7 @@ func (x *tensorMaker) Put(name string, t *tensorfs.Tensor, o layout.Origin, plai
 	switch {
 	case strings.HasSuffix(name, correctionBias):
 		to = tensorfs.F32
-	case x.mlx && slices.ContainsFunc(uncast, func(u [2]string) bool {
-		return strings.HasSuffix(name, u[0]) && (u[1] == "" || u[1] == x.m.Architecture)
-	}):
+	case x.mlx && x.isUncast(name):
 	case x.float != tensorfs.Unknown:
 		to = x.float
 	}
@@ -74,9 +72,13 @@ func (x *tensorMaker) Put(name string, t *tensorfs.Tensor, o layout.Origin, plai
 // correctionBias ends the names of tensors that are always F32.
 const correctionBias = "e_score_correction_bias"
 
-// uncast are the ends of names of tensors that mlx-lm does not cast, and the architecture,
-// "" for any.
-var uncast = [][2]string{{"A_log", ""}, {".router_bias", ""}, {".mlp.gate.gate.weight", ""}, {".mixer.D", "mamba"}, {".self_attn.dt_bias", "kimi-linear"}}
+// uncast are the ends of names of tensors that mlx-lm does not cast, whatever the architecture is.
+var uncast = []string{"A_log", ".router_bias", ".mlp.gate.gate.weight"}
+
+// isUncast reports whether mlx-lm does not cast a tensor.
+func (x *tensorMaker) isUncast(name string) bool {
+	return x.uncast != "" && strings.HasSuffix(name, x.uncast) || slices.ContainsFunc(uncast, func(end string) bool { return strings.HasSuffix(name, end) })
+}
 
 // store appends a tensor as it is.
 func (x *tensorMaker) store(name string, t *tensorfs.Tensor, o layout.Origin) {

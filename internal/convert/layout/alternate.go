@@ -19,7 +19,7 @@ func alternating(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	if !ok || w.tensor(p.canonical()) != nil || w.tensor(gateUp(p.from)+p.param) == nil {
 		return stacked(w, p)
 	}
-	t, err := w.joinedExperts(gateUp(p.from), p.param)
+	t, err := w.joinedExperts(p)
 	if err != nil {
 		return nil, err
 	}

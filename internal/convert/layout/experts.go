@@ -21,7 +21,7 @@ func stacked(w *Walk, p *part) (*tensorfs.Tensor, error) {
 		return w.stack(p)
 	}
 	if up, ok := halfOf(p.from); ok && w.tensor(gateUp(p.from)+p.param) != nil {
-		t, err := w.joinedExperts(gateUp(p.from), p.param)
+		t, err := w.joinedExperts(p)
 		if err != nil {
 			return nil, err
 		}
@@ -49,13 +49,13 @@ func lastPart(name string) (before, last string) {
 }
 
 // joinedExperts returns the stack of gates and ups, [E, 2F, D], or the biases [E, 2F].
-func (w *Walk) joinedExperts(name, param string) (*tensorfs.Tensor, error) {
-	t, err := loose(w.take(name + param))
+func (w *Walk) joinedExperts(p *part) (*tensorfs.Tensor, error) {
+	t, err := loose(w.take(gateUp(p.from) + p.param))
 	if err != nil {
 		return nil, err
 	}
-	if param == ".weight" {
-		turned, err := w.turnedExperts(t, name)
+	if p.param == ".weight" {
+		turned, err := w.turnedExperts(t, p)
 		if err != nil {
 			return nil, err
 		}
@@ -72,14 +72,15 @@ func (w *Walk) joinedExperts(name, param string) (*tensorfs.Tensor, error) {
 }
 
 // turnedExperts reports whether stacks of experts are stored as [E, in, out]. The shape of
-// the joined stack shows it, or if that is square, the shape of the downs beside it.
-func (w *Walk) turnedExperts(joined *tensorfs.Tensor, name string) (bool, error) {
+// the joined stack shows it, or if that is square, the shape of the downs beside it. Alternating
+// ones always are.
+func (w *Walk) turnedExperts(joined *tensorfs.Tensor, p *part) (bool, error) {
 	shape, width := joined.Numbers(), w.Sizes.Len("width")
 	if joined.Quant != nil || len(shape) != 3 {
 		return false, nil
 	}
-	if shape[1] == width && shape[2] == width && w.Arch.Name != "gpt-oss" {
-		before, _ := lastPart(name)
+	if shape[1] == width && shape[2] == width && !p.Moved("alternate") {
+		before, _ := lastPart(p.from)
 		down := w.tensor(before + ".down.weight")
 		if down == nil || len(down.Numbers()) != 3 || (down.Numbers()[1] == width) == (down.Numbers()[2] == width) {
 			return false, fmt.Errorf("shape %v of %s does not tell rows from columns", shape, tensorfs.Quote(joined.Source))
@@ -127,7 +128,7 @@ func (w *Walk) stack(p *part) (*tensorfs.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if turned, err := w.turnedExperts(joined, gateUp(p.from)); err != nil || !turned {
+	if turned, err := w.turnedExperts(joined, p); err != nil || !turned {
 		return t, err
 	}
 	return arrange.Transpose(t)
@@ -166,7 +167,7 @@ func (w *Walk) eachExpert(p *part) (*tensorfs.Tensor, error) {
 func stackOrEach(w *Walk, m *module) error {
 	experts, part := lastPart(m.from)
 	up, width, ff := w.tensor(experts+".up.weight"), w.Sizes.Len("width"), w.Sizes.Len("ff")
-	if w.Arch.Name == "llama" && up != nil && len(up.Shape) == 3 && up.Shape[1] == width && up.Shape[2] == ff && width != ff {
+	if up != nil && len(up.Shape) == 3 && up.Shape[1] == width && up.Shape[2] == ff && width != ff {
 		part = map[string]string{"gate": "gate", "up": "down", "down": "up"}[part]
 	}
 	stack, err := w.taken(experts+"."+part+".weight", m.Shape, architectures.Maybe)

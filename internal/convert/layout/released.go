@@ -2,7 +2,6 @@ package layout
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -18,7 +17,8 @@ import (
 // Released puts the tensors of a model in MLX's form into a directory of Hugging Face, as
 // the release has them; asStored puts tensors that are stored alike.
 func Released(m *tensorfs.Model, sink Sink, asStored func(t *tensorfs.Tensor, name string) error) error {
-	x := &mlxModel{Walk: &Walk{Sink: sink, Model: m, To: HF}, arch: m.Architecture, asStored: asStored, sources: make(map[string]*tensorfs.Tensor, len(m.Tensors))}
+	rules, _ := architectures.Trait(m.Architecture, architectures.Released)
+	x := &mlxModel{Walk: &Walk{Sink: sink, Model: m, To: HF}, rules: rules, asStored: asStored, sources: make(map[string]*tensorfs.Tensor, len(m.Tensors))}
 	for i := range m.Tensors {
 		if t := &m.Tensors[i]; t.Owner == "" {
 			x.sources[t.Source] = t
@@ -37,48 +37,42 @@ func Released(m *tensorfs.Model, sink Sink, asStored func(t *tensorfs.Tensor, na
 // mlxModel is a model in MLX's form.
 type mlxModel struct {
 	*Walk
-	arch     string
+	rules    string                      // the architecture's own, besides the rules for all architectures
 	sources  map[string]*tensorfs.Tensor // by their names in the model's files
 	asStored func(t *tensorfs.Tensor, name string) error
 }
 
 // storedRule is the conversion of a tensor, by the end of its name.
 type storedRule struct {
-	arch []string // nil: any
-	end  string
+	of  string // the value of the trait released, "" for all architectures
+	end string
 	// make puts what becomes of the tensor into the directory; base is its name without
 	// the end.
 	make func(x *mlxModel, t *tensorfs.Tensor, base, end string) error
 }
 
-var (
-	oneMore = []string{"qwen3next", "qwen35", "qwen35moe"} // mlx-lm adds one to their norms when it converts
-	gpt2    = []string{"gpt2"}
-	gptOSS  = []string{"gpt-oss"}
-)
-
 // storedRules are what mlx-lm changes when it converts a model, undone. The first
 // that fits counts. A tensor that nil is of goes with another, whose rule makes both.
 var storedRules = []storedRule{
-	{nil, ".switch_mlp.gate_proj.weight", unstack}, {nil, ".switch_mlp.gate_proj.bias", unstack},
-	{nil, ".switch_mlp.up_proj.weight", unstack}, {nil, ".switch_mlp.up_proj.bias", unstack},
-	{nil, ".switch_mlp.down_proj.weight", unstack}, {nil, ".switch_mlp.down_proj.bias", unstack},
-	{gptOSS, ".experts.gate_proj.weight", unalternate},
-	{gptOSS, ".experts.gate_proj.bias", with(".experts.gate_proj.weight")},
-	{gptOSS, ".experts.up_proj.weight", with(".experts.gate_proj.weight")}, {gptOSS, ".experts.up_proj.bias", with(".experts.gate_proj.weight")},
-	{gptOSS, ".experts.down_proj.weight", with(".experts.gate_proj.weight")}, {gptOSS, ".experts.down_proj.bias", with(".experts.gate_proj.weight")},
-	{nil, ".embed_q.weight", unsplitKV}, {nil, ".unembed_out.weight", with(".embed_q.weight")},
-	{oneMore, ".input_layernorm.weight", unsum}, {oneMore, ".post_attention_layernorm.weight", unsum}, {oneMore, "model.norm.weight", unsum},
-	{oneMore, ".q_norm.weight", unsum}, {oneMore, ".k_norm.weight", unsum},
-	{oneMore, ".conv1d.weight", channels},
-	{gpt2, ".attn.c_attn.weight", turned}, {gpt2, ".attn.c_proj.weight", turned}, {gpt2, ".mlp.c_fc.weight", turned}, {gpt2, ".mlp.c_proj.weight", turned},
-	{gpt2, "", unprefixed},
+	{"", ".switch_mlp.gate_proj.weight", unstack}, {"", ".switch_mlp.gate_proj.bias", unstack},
+	{"", ".switch_mlp.up_proj.weight", unstack}, {"", ".switch_mlp.up_proj.bias", unstack},
+	{"", ".switch_mlp.down_proj.weight", unstack}, {"", ".switch_mlp.down_proj.bias", unstack},
+	{"alternate", ".experts.gate_proj.weight", unalternate},
+	{"alternate", ".experts.gate_proj.bias", with(".experts.gate_proj.weight")},
+	{"alternate", ".experts.up_proj.weight", with(".experts.gate_proj.weight")}, {"alternate", ".experts.up_proj.bias", with(".experts.gate_proj.weight")},
+	{"alternate", ".experts.down_proj.weight", with(".experts.gate_proj.weight")}, {"alternate", ".experts.down_proj.bias", with(".experts.gate_proj.weight")},
+	{"", ".embed_q.weight", unsplitKV}, {"", ".unembed_out.weight", with(".embed_q.weight")},
+	{"plus_one", ".input_layernorm.weight", unsum}, {"plus_one", ".post_attention_layernorm.weight", unsum}, {"plus_one", "model.norm.weight", unsum},
+	{"plus_one", ".q_norm.weight", unsum}, {"plus_one", ".k_norm.weight", unsum},
+	{"plus_one", ".conv1d.weight", channels},
+	{"turned", ".attn.c_attn.weight", turned}, {"turned", ".attn.c_proj.weight", turned}, {"turned", ".mlp.c_fc.weight", turned}, {"turned", ".mlp.c_proj.weight", turned},
+	{"turned", "", unprefixed},
 }
 
 // release puts a tensor into the directory as the release has it.
 func (x *mlxModel) release(t *tensorfs.Tensor) error {
 	for _, r := range storedRules {
-		if base, ok := strings.CutSuffix(t.Source, r.end); ok && (r.arch == nil || slices.Contains(r.arch, x.arch)) {
+		if base, ok := strings.CutSuffix(t.Source, r.end); ok && (r.of == "" || r.of == x.rules) {
 			return r.make(x, t, base, r.end)
 		}
 	}

@@ -196,6 +196,11 @@ func numbers(t *tensorfs.Tensor) ([]float32, error) {
 	if n, _ := tensorfs.Elements(t.Numbers()); n > maxNorm {
 		return nil, fmt.Errorf("%s has %d numbers, and a batch norm has up to %d", tensorfs.Quote(t.Source), n, maxNorm)
 	}
+	return Floats(t)
+}
+
+// Floats reads all numbers of a tensor, which has to be small.
+func Floats(t *tensorfs.Tensor) ([]float32, error) {
 	f, err := Encoded(t, tensorfs.F32)
 	if err != nil {
 		return nil, err

@@ -145,21 +145,9 @@ func unlessMLX(w *Walk, m *module) error {
 	return w.Put(m.to+".weight", t, OriginOf(t), false)
 }
 
-// unusedPositions is how many rows there are that no position has, with which RoBERTa's
-// table begins. From GGUF it is the tokenizer that tells RoBERTa from BERT.
-func (w *Walk) unusedPositions() int64 {
-	kind, _ := w.facts("model_type").(string)
-	model, _ := w.facts("tokenizer_model").(string)
-	if !slices.Contains([]string{"roberta", "xlm-roberta", "camembert"}, kind) && !slices.Contains([]string{"gpt2", "t5"}, model) {
-		return 0
-	}
-	for _, name := range []string{"config.pad_token_id", "pad_token"} {
-		if pad, ok := w.facts(name).(int64); ok {
-			return pad + 1
-		}
-	}
-	return 2
-}
+// unusedPositions is how many rows of positions there are that no position has, with which RoBERTa's
+// table begins.
+func (w *Walk) unusedPositions() int64 { return w.Sizes.Len("unused_positions") }
 
 // cutPositions cuts those rows.
 func cutPositions(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {

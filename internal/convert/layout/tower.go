@@ -122,9 +122,6 @@ func (x *Tower) Model(list []tensorfs.Tensor, from Side) (*tensorfs.Model, error
 	return m, nil
 }
 
-// otherNames are the parts of names of a projector's tensors that its published files spell otherwise.
-var otherNames = map[string][2]string{"llama4": {".attn_post_norm.", ".ln2."}}
-
 // names maps the names of tensors on a side to the names of the modules. Hugging Face's
 // names are spelled as in [architectures.Published].
 func (x *Tower) names(from Side) map[string]string {
@@ -157,8 +154,10 @@ func (x *Tower) names(from Side) map[string]string {
 				name = x.Published(t.HFPart(x.InHF(t.HF, layer, nth), param))
 			}
 			known[name] = canonical + param
-			if other, ok := otherNames[x.Settings.Name]; ok && from == GGUF {
-				known[strings.Replace(name, other[0], other[1], 1)] = canonical + param
+			for _, item := range x.Settings.Words("spelled") {
+				if other, here, _ := strings.Cut(item, "="); from == GGUF {
+					known[strings.Replace(name, here, other, 1)] = canonical + param
+				}
 			}
 		}
 	}

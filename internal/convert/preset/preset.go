@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/near"
 )
 
@@ -124,6 +125,15 @@ type Model struct {
 	Layers       int64
 	Experts      int64
 	Heads, Pairs int64 // of q, and of k and v, in the first layer
+}
+
+// isLarge reports whether llama.cpp calls the model a 70B, by its number of layers.
+func (m Model) isLarge() bool {
+	layers, large := architectures.Trait(m.Architecture, architectures.Large)
+	if !large && m.Heads != m.Pairs {
+		layers, large = architectures.Trait(m.Architecture, architectures.LargeIfShared)
+	}
+	return large && layers == strconv.FormatInt(m.Layers, 10)
 }
 
 // Tensor is one of a GGUF file.
@@ -270,7 +280,7 @@ func layerOf(name string) int64 {
 // Types returns the types that tensors get. Tensors that are not plain floats, or that no
 // preset is for, keep their type.
 func (o Options) Types(m Model, tensors []Tensor) []tensorfs.DType {
-	c := choice{Options: o, m: m, tied: true, at: map[role]int64{}}
+	c := choice{Options: o, m: m, large: m.isLarge(), wide: architectures.HasTrait(m.Architecture, architectures.WideOutput), tied: true, at: map[role]int64{}}
 	types := make([]tensorfs.DType, len(tensors))
 	var order []int // tensors that get a type: by layers, and by names in a layer
 	for i, t := range tensors {
@@ -306,6 +316,8 @@ func Compare(a, b string) int {
 type choice struct {
 	Options
 	m        Model
+	large    bool           // it is a 70B, whose values get more bits
+	wide     bool           // the output gets more bits, and layers fewer: the rules for Falcon
 	tied     bool           // there is no output, the embedding is
 	valuesIn int64          // how many tensors make values
 	at       map[role]int64 // how many were there before
@@ -421,12 +433,11 @@ func moreBits(layer, layers int64) bool {
 
 // byRole is the type of a tensor by what it is for.
 func (c *choice) byRole(t Tensor) tensorfs.DType {
-	falcon := c.m.Architecture == "falcon"
 	few, isFew := fewBits[c.Name]
 	switch role := roleOf(t.Name); {
 	case role == output || role == embedding && c.tied:
 		switch {
-		case c.Name == "MXFP4_MOE" || falcon || !fitsBlocks(c.Type, t.Shape) || c.Type == tensorfs.Q8_0:
+		case c.Name == "MXFP4_MOE" || c.wide || !fitsBlocks(c.Type, t.Shape) || c.Type == tensorfs.Q8_0:
 			return tensorfs.Q8_0
 		case isFew:
 			return tensorfs.Q5_K
@@ -457,9 +468,9 @@ func (c *choice) byRole(t Tensor) tensorfs.DType {
 			return tensorfs.IQ3_XXS
 		}
 	case role == down:
-		return c.down(t.Name, falcon)
+		return c.down(t.Name)
 	case role == projection:
-		return c.projection(falcon)
+		return c.projection()
 	}
 	return c.Type
 }
@@ -542,8 +553,7 @@ func (c *choice) values() tensorfs.DType {
 			to = tensorfs.Q5_K
 		}
 	}
-	large := c.m.Layers == 80 && (c.m.Architecture == "qwen2" || c.m.Architecture == "llama" && c.m.Heads != c.m.Pairs)
-	if large && (to == tensorfs.Q3_K || to == tensorfs.Q4_K) {
+	if c.large && (to == tensorfs.Q3_K || to == tensorfs.Q4_K) {
 		to = tensorfs.Q5_K
 	}
 	if c.m.Experts == 8 {
@@ -552,7 +562,7 @@ func (c *choice) values() tensorfs.DType {
 	return to
 }
 
-func (c *choice) down(name string, falcon bool) tensorfs.DType {
+func (c *choice) down(name string) tensorfs.DType {
 	i, n := c.nextLayer(down, name), c.m.Layers
 	switch c.Name {
 	case "Q2_K":
@@ -576,19 +586,19 @@ func (c *choice) down(name string, falcon bool) tensorfs.DType {
 		switch {
 		case i < n/16:
 			return tensorfs.Q5_K
-		case !falcon || moreBits(i, n):
+		case !c.wide || moreBits(i, n):
 			return tensorfs.Q4_K
 		}
 	case "Q3_K_L":
-		if falcon {
+		if c.wide {
 			return tensorfs.Q4_K
 		}
 		return tensorfs.Q5_K
 	case "Q4_K_M":
 		switch {
-		case falcon && i < n/16, !falcon && moreBits(i, n):
+		case c.wide && i < n/16, !c.wide && moreBits(i, n):
 			return tensorfs.Q6_K
-		case falcon && moreBits(i, n):
+		case c.wide && moreBits(i, n):
 			return tensorfs.Q5_K
 		}
 	case "IQ4_NL", "IQ4_XS":
@@ -600,7 +610,7 @@ func (c *choice) down(name string, falcon bool) tensorfs.DType {
 			return tensorfs.Q6_K
 		}
 	case "Q4_K_S":
-		if !falcon && i < n/8 {
+		if !c.wide && i < n/8 {
 			return tensorfs.Q5_K
 		}
 	case "Q4_0":
@@ -621,11 +631,11 @@ var projections = map[string]tensorfs.DType{"Q2_K": tensorfs.Q3_K, "Q3_K_M": ten
 // projectionsOf8 are the presets in which these are Q5_K in a model of eight experts.
 var projectionsOf8 = strings.Fields("Q2_K IQ3_XXS IQ3_XS IQ3_S IQ3_M Q3_K_S Q3_K_M IQ4_NL IQ4_XS Q4_K_S Q4_K_M")
 
-func (c *choice) projection(falcon bool) tensorfs.DType {
+func (c *choice) projection() tensorfs.DType {
 	switch to := projections[c.Name]; {
-	case falcon && c.Name == "Q3_K_L":
+	case c.wide && c.Name == "Q3_K_L":
 		return tensorfs.Q4_K
-	case falcon:
+	case c.wide:
 	case c.m.Experts == 8:
 		if slices.Contains(projectionsOf8, c.Name) {
 			return tensorfs.Q5_K

@@ -142,3 +142,20 @@ func TestNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestLarge holds which models llama.cpp calls a 70B.
+func TestLarge(t *testing.T) {
+	for _, c := range []struct {
+		m    Model
+		want bool
+	}{
+		{Model{Architecture: "llama", Layers: 80, Heads: 64, Pairs: 8}, true}, {Model{Architecture: "llama", Layers: 80, Heads: 64, Pairs: 64}, false},
+		{Model{Architecture: "llama", Layers: 32, Heads: 32, Pairs: 8}, false}, {Model{Architecture: "qwen2", Layers: 80, Heads: 64, Pairs: 64}, true},
+		{Model{Architecture: "deci", Layers: 80, Heads: 64, Pairs: 64}, true}, {Model{Architecture: "jais2", Layers: 68}, true},
+		{Model{Architecture: "qwen3", Layers: 80, Heads: 64, Pairs: 8}, false},
+	} {
+		if got := c.m.isLarge(); got != c.want {
+			t.Errorf("%+v: %v", c.m, got)
+		}
+	}
+}

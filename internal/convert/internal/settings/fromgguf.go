@@ -200,7 +200,7 @@ func (s *Model) Config() ([]byte, error) {
 	if s.failed != nil {
 		return nil, s.failed
 	}
-	if s.given.Experts && !s.given.MLX && s.modelType() == "gpt_oss" { // given as gpt-oss was published
+	if s.given.Experts && !s.given.MLX { // as gpt-oss was published
 		o = o.With("quantization_config", MXFP4)
 	}
 	if s.given.MLX && s.given.Quantization != nil {

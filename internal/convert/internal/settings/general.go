@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
+	"github.com/tensorfs/tensorfs/formats/tokenizer"
 	"github.com/tensorfs/tensorfs/internal/convert/layout"
 )
 
@@ -60,8 +61,9 @@ var generalMeanings = map[string]meaning{
 			c.refuse("the file has no %s, and %s has 8", c.full("alibi_bias"), c.modelType())
 		}
 	})},
-	// Whether the embedding is the last matrix too. mlx-lm's gpt2 always has it so, and
-	// mlx/ has no other matrix for it.
+	// Whether the directory is for mlx-lm.
+	"mlx": {fromGGUF: func(c call) any { return c.given.MLX }},
+	// Whether the embedding is the last matrix too.
 	"tied": {fromGGUF: func(c call) any { return c.tied() }},
 	// The same, where a copy of the embedding counts too: T5 scales what comes before it.
 	"tied_or_same": {fromGGUF: func(c call) any {
@@ -99,23 +101,23 @@ var generalMeanings = map[string]meaning{
 	})},
 }
 
-// isReranker reports whether a model is one by its README.md or by its name, as the converter
+// isReranker reports whether its README.md or its name has one of the names in the arguments, as the converter
 // tells.
-func (s *Model) isReranker() bool {
+func (c call) isReranker() bool {
+	s := c.Model
 	text, err := ReadText(s.m, "README.md", MaxText)
 	if err != nil {
 		s.fail(err)
 	}
 	readme := strings.ToLower(string(text))
 	name := strings.ToLower(directoryName(s.m.Path) + "\n" + s.cfg.Word("_name_or_path") + "\n" + s.cfg.Word("model_type"))
-	return slices.ContainsFunc([]string{"qwen3-reranker", "qwen3-vl-reranker"}, func(kind string) bool {
+	return slices.ContainsFunc(c.args, func(e *architectures.Expr) bool {
+		kind := fmt.Sprint(c.value(e))
 		return strings.Contains(readme, "# "+kind) || strings.Contains(name, kind)
 	})
 }
 
-func (s *Model) tied() bool {
-	return s.tensor("output.weight") == nil || s.given.MLX && s.modelType() == "gpt2"
-}
+func (s *Model) tied() bool { return s.tensor("output.weight") == nil }
 
 // general returns the keys that every architecture has.
 func (s *Model) general() []tensorfs.Meta {
@@ -151,9 +153,13 @@ func modelName(m *tensorfs.Model, cfg Fields, arch string) string {
 	}
 	// llama.cpp treats special tokens of models with such names differently, and aborts if
 	// they are missing.
-	for i := 0; arch != "phi3" && i+len("phi3") <= len(name); i++ {
-		if strings.EqualFold(name[i:i+len("phi3")], "phi3") {
-			name = name[:i+len("phi")] + " " + name[i+len("phi"):]
+	const known = tokenizer.NameOfSpaces
+	if architectures.HasTrait(arch, architectures.SpacesAfter) {
+		return name
+	}
+	for i := 0; i+len(known) <= len(name); i++ {
+		if digit := i + len(known) - 1; strings.EqualFold(name[i:digit+1], known) {
+			name = name[:digit] + " " + name[digit:]
 		}
 	}
 	return name

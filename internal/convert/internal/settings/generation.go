@@ -171,7 +171,7 @@ func sampled(v any, asWhole bool, least, most float64) (any, bool) {
 // Generation returns generation_config.json, with notes for the user. Models like BERT, which generate nothing, have none:
 // nil.
 func (s *Model) Generation() (text []byte, notes []string) {
-	if s.modelType() == "bert" {
+	if s.arch.Has("traits", architectures.Silent) {
 		return nil, nil
 	}
 	var o, chosen Object

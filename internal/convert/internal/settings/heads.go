@@ -256,7 +256,7 @@ func (s *Model) measureHead() {
 	heads, width := s.count("n_heads"), s.count("dim")
 	turned, said := s.count("rope_dim"), s.has("rope_dim")
 	head := s.count("head_dim")
-	if head == 0 && s.arch.GGUF == "llama" && said {
+	if head == 0 && said && architectures.HasTrait(s.arch.GGUF, architectures.WholeHeads) {
 		head = turned
 	}
 	if head == 0 {

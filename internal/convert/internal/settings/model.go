@@ -64,6 +64,9 @@ func newModel(m *tensorfs.Model, to architectures.Direction) *Model {
 // Architecture is the model's architecture by GGUF's name.
 func (s *Model) Architecture() string { return s.arch.GGUF }
 
+// Block is the name of the model's description.
+func (s *Model) Block() string { return s.arch.Name }
+
 // Notes returns what a user should know of the keys that were made.
 func (s *Model) Notes() []string { return s.notes }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/internal/jsonobj"
 )
 
@@ -274,7 +275,7 @@ func tokenTypes(c call) any {
 // decoders it wraps each text in the chat template.
 func (s *Model) Embedding() (files map[string][]byte, notes []string) {
 	v, key := s.keys.find("pooling_type")
-	if v == nil && s.arch.GGUF != "bert" || s.tensor("classifier_output.weight") != nil {
+	if v == nil && !architectures.HasTrait(s.arch.GGUF, architectures.Pools) || s.tensor("classifier_output.weight") != nil {
 		return nil, nil
 	}
 	n, _ := wholeNumber(v)

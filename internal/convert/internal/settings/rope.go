@@ -183,10 +183,13 @@ func (s *Model) checkRope() {
 	switch {
 	case !s.arch.Has("rope", cmp.Or(t, "none")) && (s.arch.Word("rope") != "" || t != ""):
 		s.refuse("rotary embeddings are scaled by %s, which a GGUF file of %s cannot say", tensorfs.Quote(t), s.arch.GGUF)
-	case (t == "linear" || t == "yarn" && s.arch.GGUF != "phi3") && !s.has("rope_scaling_factor"):
+	case (t == "linear" || t == "yarn" && !s.formerLongRope()) && !s.has("rope_scaling_factor"):
 		s.refuse("rotary embeddings are scaled by %s, and its factor is missing", t)
 	}
 }
+
+// formerLongRope reports whether the class knows older words for longrope: su, and of some classes yarn.
+func (s *Model) formerLongRope() bool { return s.arch.Has("rope", "su") }
 
 // checkDivisors refuses settings that the divisors of a Llama's frequencies cannot express:
 // they are one list for every length, which scales nothing else. That is how hf/ writes a
@@ -299,7 +302,7 @@ func (s *Model) ropeScaling(part int64) any {
 }
 
 // yarn returns rope_scaling of that type. The names without a value of their own
-// are what DeepSeek and gpt-oss write though they are the defaults.
+// are what some releases write though they are the defaults.
 func (s *Model) yarn() any {
 	factor := s.number("rope_scaling_factor", 0)
 	if factor == nil {
@@ -308,7 +311,7 @@ func (s *Model) yarn() any {
 	}
 	original := s.originalContext()
 	o := Object{{"rope_type", "yarn"}, {"type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", original}}
-	usual := map[string]bool{"deepseek2": true, "gpt-oss": true}[s.arch.GGUF]
+	usual := s.yarnIs("betas")
 	for _, beta := range []struct {
 		name  string
 		other float64
@@ -331,7 +334,7 @@ func (s *Model) yarn() any {
 		scale := s.asF32(float64(float32(double(log)) / float32(0.1)))
 		o = append(o, Member{"mscale", scale}, Member{"mscale_all_dim", scale})
 	}
-	if s.arch.GGUF == "gpt-oss" {
+	if s.yarnIs("untruncated") {
 		o = append(o, Member{"truncate", false})
 	}
 	return o
@@ -415,7 +418,7 @@ func closeTo(a, b []float32) bool {
 	})
 }
 
-// longRope returns rope_scaling of lists of factors. The class of phi3 accepts no other members.
+// longRope returns rope_scaling of lists of factors. Classes that know its older words accept no other members.
 func (s *Model) longRope() any {
 	short, long := s.factors("rope_factors_short.weight"), s.factors("rope_factors_long.weight")
 	if short == nil || long == nil {
@@ -423,7 +426,7 @@ func (s *Model) longRope() any {
 	}
 	o := Object{{"type", "longrope"}, {"short_factor", short}, {"long_factor", long}}
 	original := s.originalContext()
-	if s.arch.GGUF == "minicpm" { // whose class has another form
+	if !s.formerLongRope() {
 		o = append(Object{{"rope_type", "longrope"}}, append(o, Member{"original_max_position_embeddings", original})...)
 	}
 	if original < 2 {

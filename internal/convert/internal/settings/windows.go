@@ -44,7 +44,7 @@ var windowMeanings = map[string]meaning{
 	// How far the tokens of each layer see.
 	"layer_types": {fromGGUF: func(c call) any {
 		types := make([]string, 0, c.count("n_layers"))
-		for _, s := range c.sliding(c.number(0)) {
+		for _, s := range c.slidingLayers() {
 			types = append(types, map[bool]string{true: architectures.WindowLayer, false: architectures.FullLayer}[s])
 		}
 		return types
@@ -52,7 +52,7 @@ var windowMeanings = map[string]meaning{
 	// The period of layers with full attention: the usual number if it is equivalent, else
 	// the smallest. mlx-lm knows no other order.
 	"window_pattern": {fromGGUF: func(c call) any {
-		n := periodOf(c.sliding(c.number(0)), c.number(0))
+		n := periodOf(c.slidingLayers(), c.number(0))
 		if n > 1 && c.failed == nil {
 			return n
 		}
@@ -147,14 +147,20 @@ func (s *Model) period(usual int64) int64 {
 	return n
 }
 
+// slidingLayers is sliding for the arguments of a call: the usual number, and a fact without which, or with 0, no
+// layer has a window.
+func (c call) slidingLayers() []bool {
+	if len(c.args) > 1 && c.number(1) == 0 {
+		return make([]bool, c.count("n_layers"))
+	}
+	return c.sliding(c.number(0))
+}
+
 // sliding returns for each layer of a GGUF file whether its tokens see a window only.
 // The file has a number, after so many layers one sees everything, or a list; usual is
 // llama.cpp's number without the key.
 func (s *Model) sliding(usual int64) []bool {
 	list := make([]bool, s.count("n_layers"))
-	if s.arch.GGUF == "gemma3" && s.count("sliding_window") == 0 {
-		return list
-	}
 	v, key := s.keyOf("window_period")
 	if a, ok := v.(tensorfs.Array); ok {
 		if blocks := s.known["blocks"].(int64); int64(a.Len()) != blocks {

@@ -22,7 +22,7 @@ func (s *Model) noteYarn() {
 			lost = append(lost, fmt.Sprintf("%s %v (llama.cpp has %v)", x.field, v, x.constant))
 		}
 	}
-	if truncate, ok := s.rope.Flag("truncate"); ok && !truncate && s.arch.GGUF != "gpt-oss" {
+	if truncate, ok := s.rope.Flag("truncate"); ok && !truncate && !s.yarnIs("untruncated") {
 		lost = append(lost, "truncate false (llama.cpp rounds)")
 	}
 	if s.class != nil && !s.readsYarn("yarn_attn_factor") {
@@ -37,6 +37,9 @@ func (s *Model) noteYarn() {
 		s.notes = append(s.notes, fmt.Sprintf("config.json: llama.cpp does not obey all that is said of yarn, and answers differ: %s", strings.Join(lost, ", ")))
 	}
 }
+
+// yarnIs reports what the architecture has of yarn besides facts.
+func (s *Model) yarnIs(word string) bool { return architectures.Said(s.arch.GGUF, "yarn", word) }
 
 // readsYarn reports whether llama.cpp reads a fact about yarn from the file.
 func (s *Model) readsYarn(fact string) bool { return architectures.Said(s.arch.GGUF, "yarn", fact) }
@@ -65,7 +68,7 @@ func (s *Model) yarnScales() (wanted, computed [2]float64) {
 	}
 	if log != 0 {
 		one := 1.0
-		if strings.HasPrefix(s.arch.GGUF, "deepseek2") { // llama.cpp assumes that both are equal
+		if s.yarnIs("equal_scales") {
 			one = log
 		}
 		computed[0] = scale(one) / scale(log)
