@@ -3,7 +3,8 @@ in the environment convert of those that ./setup makes
 
 save CASE CONFIG LIKE   a model of a class of transformers with the numbers of CONFIG and the tokenizer of the case LIKE
 random CASE CONFIG LIKE NAMES
-                        the same of a class that transformers does not have: NAMES has a line for each tensor, its name and its dimensions
+                        the same of a class that transformers does not have: NAMES has a line for each tensor, its name and its dimensions,
+                        and after them its type if that is not the type of all (F32, F8_E4M3, F8_E8M0, I8, I64 of numbers below the number of experts)
 convert CASE...         expected/CASE.meta.json and CASE.tensors.tsv, by the real converter
 hf CASE...              expected/CASE.hf.tsv and CASE.hf.config.json: the directory itself, as it has to come back from a GGUF file
 run CASE...             expected/CASE.run.json: tokens of texts, and what follows a prompt, by llama.cpp (scripts/setup has it) on gguf/ by $TENSORFS
@@ -89,6 +90,11 @@ def save(directory: Path, config: Path, like: Path, dtype: str) -> None:
     around(directory, said, like)
 
 
+# Bytes of random codes, of which the last is taken: how many there are, the first, and how far they are apart. 8-bit floats have signs that
+# take turns, and are between 0.25 and 4; scales are powers of two below 1.
+CODES = {"F8_E4M3": (33, 40, 129, "float8_e4m3fn"), "F8_E8M0": (4, 122, 1, "float8_e8m0fnu"), "I8": (16, 11, 37, "int8")}
+
+
 def random(directory: Path, config: Path, like: Path, names: Path, dtype: str) -> None:
     import torch
     from safetensors.torch import save_file
@@ -97,8 +103,18 @@ def random(directory: Path, config: Path, like: Path, names: Path, dtype: str) -
     tensors = {}
     for line in names.read_text().splitlines():
         name, *shape = line.split()
+        kind = shape.pop() if not shape[-1].isdigit() else ""
         near = 1 if "norm" in name.lower() and name.endswith("weight") else 0
-        tensors[name] = (near + torch.randint(-16, 17, [int(n) for n in shape], generator=g) / 128).to(getattr(torch, dtype))
+        numbers = [int(n) for n in shape]
+        match kind:
+            case "F8_E4M3" | "F8_E8M0" | "I8":
+                levels, first, step, view = CODES[kind]
+                made = (first + step * torch.randint(0, levels, numbers, generator=g)).to(torch.uint8).view(getattr(torch, view))
+            case "I64":
+                made = torch.randint(0, json.loads(config.read_text())["n_routed_experts"], numbers, generator=g)
+            case _:
+                made = (near + torch.randint(-16, 17, numbers, generator=g) / 128).to(torch.float32 if kind else getattr(torch, dtype))
+        tensors[name] = made
     directory.mkdir(exist_ok=True)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     around(directory, json.loads(config.read_text()), like)
