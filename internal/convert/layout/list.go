@@ -24,7 +24,9 @@ func (l *List) Put(name string, t *tensorfs.Tensor, _ Origin, _ bool) error {
 }
 
 // Table keeps a table of integers.
-func (l *List) Table(name string, t *tensorfs.Tensor, at Origin) error { return l.Put(name, t, at, false) }
+func (l *List) Table(name string, t *tensorfs.Tensor, at Origin) error {
+	return l.Put(name, t, at, false)
+}
 
 // Packed refuses codes.
 func (l *List) Packed(string, *tensorfs.Tensor, Origin) error {
