@@ -335,6 +335,9 @@ func (x *fileTensors) finish(of preset.Model) ([]gguf.Stored, tensorNotes, error
 		return nil, tensorNotes{}, err
 	}
 	x.notes.FileType = fileTypes[x.most()]
+	if x.typeOf != nil && x.typeOf("file") == "mxfp4" && x.numbers[tensorfs.MXFP4] > 0 {
+		x.notes.FileType = fileTypes[tensorfs.MXFP4]
+	}
 	if x.opts.Quantise != nil {
 		x.notes.FileType = x.opts.Quantise.FileType
 	}
