@@ -3,6 +3,7 @@ package views
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/views/kernel"
@@ -14,7 +15,7 @@ func groupCodec(t *tensorfs.Tensor, to kernel.Float) (codec, error) {
 	if err := checkCompanions(t); err != nil {
 		return codec{}, err
 	}
-	g, ok := to.LookupGroup(q.Mode, q.Bits, q.GroupSize, q.Scales.DType.String())
+	g, ok := to.LookupGroup(q.Mode, q.Bits, q.GroupSize, scaleType(q))
 	if !ok {
 		return codec{}, fmt.Errorf("%s with %d bits, groups of %d and %s scales is not supported; see raw/", q.Mode, q.Bits, q.GroupSize, q.Scales.DType)
 	}
@@ -42,6 +43,14 @@ func groupCodec(t *tensorfs.Tensor, to kernel.Float) (codec, error) {
 		}
 	}
 	return c, nil
+}
+
+// scaleType names the type of a module's scales as kernels do, which have powers of two as bytes.
+func scaleType(q *tensorfs.Quant) string {
+	if q.Scales.DType == tensorfs.F8_E8M0 && strings.HasPrefix(q.Mode, "mx") {
+		return tensorfs.U8.String()
+	}
+	return q.Scales.DType.String()
 }
 
 // checkCompanions returns an error unless t's companions match [tensorfs.Quant].

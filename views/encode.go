@@ -280,7 +280,7 @@ func repackCodec(t *tensorfs.Tensor) (c codec, p kernel.Repack, ok bool, err err
 	if c, err = codecOf(t, Options{}, kernel.Half); err != nil {
 		return c, p, false, err
 	}
-	p, ok = kernel.LookupRepack(q.Mode, q.Bits, q.GroupSize, q.Scales.DType.String())
+	p, ok = kernel.LookupRepack(q.Mode, q.Bits, q.GroupSize, scaleType(q))
 	if per := int64(p.Elems) / c.elems; !ok || q.Global != nil || c.blocks%per != 0 || t.Numbers()[len(q.Shape)-1]%int64(p.Elems) != 0 {
 		return c, p, false, nil
 	} else if c, err = c.grouped(per); err != nil {

@@ -24,6 +24,8 @@ type Architecture struct {
 	Tower     string // what "~" means in names of Hugging Face
 	Blocks    string // what names of GGUF have before the number of a layer
 
+	Types map[string]string // of tensors in a file, by their names there with "n" for the number of a layer
+
 	Places map[string]string // what "{p}" means in names of Hugging Face, by the number of a layer with a dot
 
 	First, Layer, Last []Tensor // in the order of GGUF files
@@ -55,6 +57,16 @@ func (a *Architecture) Drops(canonical, source string) bool {
 		}
 		return end && strings.HasPrefix(canonical, name)
 	})
+}
+
+// Type returns what the description has for the type of a tensor in a GGUF file, "" for nothing; see
+// projectors.txt and architectures.txt.
+func (a *Architecture) Type(name string) string {
+	if before, rest, ok := strings.Cut(name, "blk."); ok {
+		_, module, _ := strings.Cut(rest, ".")
+		name = before + "blk.n." + module
+	}
+	return a.Types[name]
 }
 
 // Varies reports whether layers of the architecture may differ in a fact.
@@ -97,6 +109,11 @@ func readArchitectures(file, text string, table *moduleTable) (all []*Architectu
 			}
 		}
 		a := &Architecture{Name: b.name, Blocks: "blk.", words: b.words, sizes: map[string]*Expr{}, table: table}
+		a.Types = map[string]string{}
+		for _, x := range b.words["types"] {
+			name, value, _ := strings.Cut(x.Text, "=")
+			a.Types[name] = value
+		}
 		for word, to := range map[string]*string{"prefix": &a.Prefix, "mlx": &a.MLXPrefix, "tower": &a.Tower} {
 			if *to, err = b.single(file, word); err != nil {
 				return nil, err

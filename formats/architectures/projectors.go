@@ -38,7 +38,6 @@ type Projector struct {
 	Within []string          // paths of the tower's object in config.json: the first that exists counts
 	Also   map[string]string // how names of tensors begin in other releases, and in the description
 	Rows   map[string]string // modules that are the row of a token in the embedding: the token
-	Types  map[string]string // tensors of GGUF that have a type of their own: f32, f16, or conv
 
 	// Of a directory with the tower: its class by the architecture of the language model, as
 	// CLASS:TYPE; how names of the language model's tensors begin, and what they begin with
@@ -81,7 +80,7 @@ func readProjectors(file, text string, part Part) (all []*Projector, err error) 
 		a := tensors[slices.IndexFunc(tensors, func(a *Architecture) bool { return a.Name == s.Name })]
 		a.Blocks, s.GGUF = blocksOf[part], part.Prefix()
 		p := &Projector{Architecture: a, Settings: s, Part: part, Within: s.Words("within")}
-		for word, to := range map[string]*map[string]string{"also": &p.Also, "rows": &p.Rows, "types": &p.Types, "beside": &p.Beside, "text": &p.Text, "tokens": &p.Tokens, "marked": &p.Marked} {
+		for word, to := range map[string]*map[string]string{"also": &p.Also, "rows": &p.Rows, "beside": &p.Beside, "text": &p.Text, "tokens": &p.Tokens, "marked": &p.Marked} {
 			*to = map[string]string{}
 			for _, x := range a.words[word] {
 				name, value, _ := strings.Cut(x.Text, "=")
@@ -121,16 +120,6 @@ func ProjectorNamed(name string, part Part, has func(tensor string) bool) *Proje
 		return nil
 	}
 	return all[i]
-}
-
-// Type is the type that a tensor of GGUF has whatever the model has: f32, f16, or conv; ""
-// if it has none.
-func (p *Projector) Type(name string) string {
-	if before, rest, ok := strings.Cut(name, "blk."); ok {
-		_, module, _ := strings.Cut(rest, ".")
-		name = before + "blk.n." + module
-	}
-	return p.Types[name]
 }
 
 // Published returns the names of towers in files of Hugging Face in one spelling:

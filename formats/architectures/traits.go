@@ -14,7 +14,6 @@ const (
 	Large         = "large"
 	LargeIfShared = "large_if_shared"
 	WideOutput    = "wide_output"
-	AsWeights     = "as_weights"
 	WideIf        = "wide_if"
 	Uncast        = "uncast"
 	Released      = "released"
@@ -24,7 +23,7 @@ const (
 	SpacesAfter   = "spaces_after"
 )
 
-var traits = []string{WholeHeads, JoinedKV, After, Large, LargeIfShared, WideOutput, AsWeights, WideIf, Uncast, Released, Pools, Silent, Proportional, SpacesAfter}
+var traits = []string{WholeHeads, JoinedKV, After, Large, LargeIfShared, WideOutput, WideIf, Uncast, Released, Pools, Silent, Proportional, SpacesAfter}
 
 func isTrait(_ *Settings, x Item) error {
 	if name, _, _ := strings.Cut(x.Text, "="); x.When != nil || !slices.Contains(traits, name) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/packing"
 )
 
 // mxfp4 attaches the scales of gpt-oss's experts:
@@ -35,6 +36,14 @@ func mxfp4(b *builder, _ *quantConfig, m *module) (*tensorfs.Quant, error) {
 		q.Weight = stem + ".weight"
 	}
 	return q, nil
+}
+
+// fp4 attaches the scales of DeepSeek's experts, whose bytes are MXFP4 under other types:
+//
+//	X.weight   I8 [N, K/2]         the low nibble first
+//	X.scale    F8_E8M0 [N, K/32]
+func fp4(_ *builder, _ *quantConfig, m *module) (*tensorfs.Quant, error) {
+	return packing.MXFP4(m.main, m.parts[0])
 }
 
 // claim reserves a name for a module's weight; false if a tensor has it.

@@ -251,6 +251,16 @@ func TestSchemes(t *testing.T) {
 			want:    &quant{"mxfp4", 4, 32, [2]int{}, []int64{2, 64}, "layers.0.attention.q.weight", "layers.0.attention.q.scale", ""},
 		},
 		{
+			name: "FP4 by DeepSeek", config: q(`{"quant_method":"fp8","weight_block_size":[128,128]}`), label: "fp8, blocks of 128 x 128", main: x + ".weight",
+			tensors: tensors(st(x+".weight", i8, 2, 32), st(x+".scale", tensorfs.F8_E8M0, 2, 2)),
+			want:    &quant{"mxfp4", 4, 32, [2]int{}, []int64{2, 64}, "", "layers.0.attention.q.scale", ""},
+		},
+		{
+			name: "fp8 by DeepSeek", config: q(`{"quant_method":"fp8","weight_block_size":[128,128]}`), label: "fp8, blocks of 128 x 128", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 200, 64), st(x+".scale", tensorfs.F8_E8M0, 2, 1)),
+			want:    &quant{"fp8", 8, 0, [2]int{128, 128}, []int64{200, 64}, "", "layers.0.attention.q.scale", ""},
+		},
+		{
 			name: "MXFP8 by compressed-tensors", config: q(`{"quant_method":"compressed-tensors","format":"mxfp8-quantized"}`), label: "compressed-tensors mxfp8-quantized", main: x + ".weight",
 			tensors: tensors(st(x+".weight", f8, 2, 64), st(x+".weight_scale", u8, 2, 2)),
 			want:    &quant{"mxfp8-quantized", 8, 32, [2]int{}, []int64{2, 64}, "", "", ""},

@@ -85,8 +85,8 @@ func (x nvfp4) make(dst []byte, first int64) error {
 
 // MXFP4 returns the numbers of floats of 4 bits with a power of two for each 32:
 //
-//	codes    U8 [..., K/2]     the low nibble first
-//	scales   U8 [..., K/32]    2^(s-127)
+//	codes    U8 or I8 [..., K/2]          the low nibble first
+//	scales   U8 or F8_E8M0 [..., K/32]    2^(s-127)
 //
 // These are bytes of MLX's mode of that name.
 func MXFP4(codes, scales *tensorfs.Tensor) (*tensorfs.Quant, error) {
@@ -97,8 +97,8 @@ func MXFP4(codes, scales *tensorfs.Tensor) (*tensorfs.Quant, error) {
 	shape, groups := append([]int64(nil), codes.Shape...), append([]int64(nil), codes.Shape...)
 	shape[last] *= 2
 	groups[last] /= 16
-	if scales.DType != tensorfs.U8 {
-		return nil, wrong(scales, "is %s, and scales of MXFP4 are U8", scales.DType)
+	if scales.DType != tensorfs.U8 && scales.DType != tensorfs.F8_E8M0 {
+		return nil, wrong(scales, "is %s, and scales of MXFP4 are U8 or F8_E8M0", scales.DType)
 	}
 	if err := hasShape(scales, groups...); err != nil {
 		return nil, err

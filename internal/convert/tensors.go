@@ -31,8 +31,7 @@ type fileTensors struct {
 	opts        Options
 	arch        string                   // by GGUF's name, "" for a tower
 	wide        string                   // the name of a tensor that is F32 because config.json asks for it
-	asWeights   string                   // the end of names of tensors that the converter stores as any weight, against the rule
-	typeOf      func(name string) string // the type of a tensor as projectors.txt has it; may be nil
+	typeOf      func(name string) string // the type of a tensor as its description has it; may be nil
 	taken       []fileTensor
 	notes       tensorNotes
 	numbers     map[tensorfs.DType]int64 // in tensors of two and more dimensions
@@ -48,7 +47,9 @@ type fileTensors struct {
 // types depend on.
 func tensors(m *tensorfs.Model, cfg settings.Fields, opts Options, rows int, of preset.Model, answers ...int64) ([]gguf.Stored, tensorNotes, error) {
 	x := &fileTensors{opts: opts, arch: of.Architecture, notes: tensorNotes{Types: map[string]int{}, Exact: true, Left: Towers{}}}
-	x.asWeights, _ = architectures.Trait(x.arch, architectures.AsWeights)
+	if a := architectures.Find(x.arch); a != nil {
+		x.typeOf = a.Type
+	}
 	if wide, ok := architectures.Trait(x.arch, architectures.WideIf); ok {
 		name, field, _ := strings.Cut(wide, ":")
 		if asked, _ := cfg.Flag(field); asked {

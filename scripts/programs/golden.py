@@ -3,7 +3,8 @@ in the environment convert of those that ./setup makes
 
 save CASE CONFIG LIKE   a model of a class of transformers with the numbers of CONFIG and the tokenizer of the case LIKE
 random CASE CONFIG LIKE NAMES
-                        the same of a class that transformers does not have: NAMES has a line for each tensor, its name and its dimensions
+                        the same of a class that transformers does not have: NAMES has a line for each tensor, its name and its dimensions,
+                        and after them its type if that is not the type of all (F32, F8_E4M3, F8_E8M0, I8, I64 of numbers below the number of experts)
 convert CASE...         expected/CASE.meta.json and CASE.tensors.tsv, by the real converter
 hf CASE...              expected/CASE.hf.tsv and CASE.hf.config.json: the directory itself, as it has to come back from a GGUF file
 run CASE...             expected/CASE.run.json: tokens of texts, and what follows a prompt, by llama.cpp (scripts/setup has it) on gguf/ by $TENSORFS
@@ -89,6 +90,11 @@ def save(directory: Path, config: Path, like: Path, dtype: str) -> None:
     around(directory, said, like)
 
 
+# Bytes of random codes, of which the last is taken: how many there are, the first, and how far they are apart. 8-bit floats have signs that
+# take turns, and are between 0.25 and 4; scales are powers of two below 1.
+CODES = {"F8_E4M3": (33, 40, 129, "float8_e4m3fn"), "F8_E8M0": (4, 122, 1, "float8_e8m0fnu"), "I8": (16, 11, 37, "int8")}
+
+
 def random(directory: Path, config: Path, like: Path, names: Path, dtype: str) -> None:
     import torch
     from safetensors.torch import save_file
@@ -97,8 +103,18 @@ def random(directory: Path, config: Path, like: Path, names: Path, dtype: str) -
     tensors = {}
     for line in names.read_text().splitlines():
         name, *shape = line.split()
+        kind = shape.pop() if not shape[-1].isdigit() else ""
         near = 1 if "norm" in name.lower() and name.endswith("weight") else 0
-        tensors[name] = (near + torch.randint(-16, 17, [int(n) for n in shape], generator=g) / 128).to(getattr(torch, dtype))
+        numbers = [int(n) for n in shape]
+        match kind:
+            case "F8_E4M3" | "F8_E8M0" | "I8":
+                levels, first, step, view = CODES[kind]
+                made = (first + step * torch.randint(0, levels, numbers, generator=g)).to(torch.uint8).view(getattr(torch, view))
+            case "I64":
+                made = torch.randint(0, json.loads(config.read_text())["n_routed_experts"], numbers, generator=g)
+            case _:
+                made = (near + torch.randint(-16, 17, numbers, generator=g) / 128).to(torch.float32 if kind else getattr(torch, dtype))
+        tensors[name] = made
     directory.mkdir(exist_ok=True)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     around(directory, json.loads(config.read_text()), like)
@@ -323,12 +339,16 @@ def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str], in_me
         config = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in BESIDE)}
         config |= parts | dict(architectures=[name], model_type=model_type)
         tensors = loaded(directory) if in_memory else language_model(tensors, config["hidden_size"])
+    if config.pop("expert_dtype", "") == "fp4":
+        tensors = unpacked(tensors)
+        del config["quantization_config"]
+        config["num_nextn_predict_layers"] = 0
     rows = [line.split("\t") for line in (EXPECTED / f"{case}.tensors.tsv").read_text().splitlines()]
     wide = {row[4] for row in rows if row[1] == "F32"}
     text = spell("name", "dtype", "shape", "sha256")
     kept = {name.removeprefix(cut): t for name, t in tensors.items() if not any(fnmatch.fnmatch(name, p) for p in drop)}
     for name, (dtype, shape, data) in sorted(kept.items()):
-        if name.endswith("A_log"):
+        if name.endswith("A_log") or dtype == "I64":
             pass  # which comes back as it was
         elif len(shape) < 2 or digest(as_f32(dtype, data)) in wide or any(fnmatch.fnmatch(name, p) for p in single):
             dtype, data = "F32", as_f32(dtype, data)
@@ -347,6 +367,29 @@ def weights_of(directory: Path) -> dict[str, tuple[str, list[int], bytes]]:
         with file.open("rb") as f:
             f.seek(begin)
             found[name] = t["dtype"], t["shape"], f.read(t["data_offsets"][1] - t["data_offsets"][0])
+    return found
+
+
+def unpacked(tensors: dict) -> dict:
+    """What DeepSeek V4's GGUF file has of its packed tensors, as F16: 8-bit floats as Q8_0, and FP4 as MXFP4."""
+    import numpy as np
+    import torch
+
+    _, base, _ = converter()
+    kinds, found = base.gguf.GGMLQuantizationType, dict(tensors)
+    for name, (dtype, shape, data) in tensors.items():
+        scale = found.pop(name.removesuffix(".weight") + ".scale", None) if name.endswith(".weight") else None
+        if scale is None:
+            continue
+        codes = torch.from_numpy(np.frombuffer(data, "u1").reshape(shape).copy())
+        scales = torch.from_numpy(np.frombuffer(scale[2], "u1").reshape(scale[1]).copy())
+        if dtype == "I8":
+            packed, kind = base.ModelBase.repack_mxfp4_blocks(codes, scales), kinds.MXFP4
+        else:
+            wide = torch.exp2(scales.float() - 127).repeat_interleave(128, 0)[: shape[0]].repeat_interleave(128, 1)[:, : shape[1]]
+            packed, kind = base.gguf.quants.quantize((codes.view(torch.float8_e4m3fn).float() * wide).numpy(), kinds.Q8_0), kinds.Q8_0
+        numbers = base.gguf.quants.dequantize(np.asarray(packed), kind).astype("<f2")
+        found[name] = "F16", list(numbers.shape), numbers.tobytes()
     return found
 
 

@@ -97,6 +97,12 @@ func (x *tensorMaker) putModule(module string, t *tensorfs.Tensor, o layout.Orig
 	return nil
 }
 
+// Table puts a table of integers into the directory.
+func (x *tensorMaker) Table(name string, t *tensorfs.Tensor, o layout.Origin) error {
+	x.store(name, t, o)
+	return nil
+}
+
 // Packed puts blocks of MXFP4 into the directory as the release of gpt-oss has them.
 func (x *tensorMaker) Packed(name string, t *tensorfs.Tensor, o layout.Origin) error {
 	codes, err := views.Codes(t)

@@ -23,6 +23,11 @@ func (l *List) Put(name string, t *tensorfs.Tensor, _ Origin, _ bool) error {
 	return nil
 }
 
+// Table keeps a table of integers.
+func (l *List) Table(name string, t *tensorfs.Tensor, at Origin) error {
+	return l.Put(name, t, at, false)
+}
+
 // Packed refuses codes.
 func (l *List) Packed(string, *tensorfs.Tensor, Origin) error {
 	return errors.New("its experts are not stored as tensors of numbers")

@@ -33,6 +33,7 @@ var moves = map[string]Move{
 	"sections":     {To: pairsApart, From: pairsTogether},
 	"+1":           {To: addOne, From: subtractOne},
 	"+1_mlx":       {To: addOne, From: subtractUnlessMLX},
+	"integers":     {To: narrowed, From: widened},
 	"transpose":    {To: outIn, From: inOut},
 	"row":          {From: oneRow, AnyShape: true},
 	"groups":       {To: ungroup, From: group},
@@ -99,6 +100,16 @@ func asStored(w *Walk, p *part) (*tensorfs.Tensor, error) { return w.take(p.cano
 
 // withAnother is for a module that is made with another one.
 func withAnother(*Walk, *module) error { return nil }
+
+// narrowed returns a table of integers as GGUF has it.
+func narrowed(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return arrange.Integers(t, tensorfs.I32)
+}
+
+// widened returns such a table as PyTorch has it.
+func widened(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return arrange.Integers(t, tensorfs.I64)
+}
 
 // loose returns a tensor whose rows can be moved: packed codes become MLX's if these have
 // all numbers, and otherwise plain numbers. So do 8-bit floats, whose scales belong to

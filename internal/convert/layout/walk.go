@@ -29,6 +29,8 @@ type Sink interface {
 	// Packed takes experts that the release of gpt-oss has as blocks of MXFP4: codes with
 	// their scales.
 	Packed(name string, module *tensorfs.Tensor, at Origin) error
+	// Table takes a tensor of integers, which stays as it is.
+	Table(name string, t *tensorfs.Tensor, at Origin) error
 	// Numbers returns a tensor as plain numbers of a type, for a move that needs them. The
 	// name is the result's.
 	Numbers(name string, t *tensorfs.Tensor, to tensorfs.DType) (*tensorfs.Tensor, error)
@@ -328,7 +330,15 @@ func (w *Walk) toGGUF(p *part) error {
 	if err != nil {
 		return err
 	}
-	return w.Put(w.name(p), t, OriginOf(t), p.Plain)
+	return w.put(p, t, OriginOf(t))
+}
+
+// put passes a part to the sink.
+func (w *Walk) put(p *part, t *tensorfs.Tensor, at Origin) error {
+	if p.Moved("integers") {
+		return w.Table(w.name(p), t, at)
+	}
+	return w.Put(w.name(p), t, at, p.Plain)
 }
 
 // fromGGUF makes a part of a module of a directory.
@@ -357,7 +367,7 @@ func (w *Walk) fromGGUF(p *part) error {
 	if err != nil {
 		return err
 	}
-	return w.Put(w.name(p), t, at, p.Plain)
+	return w.put(p, t, at)
 }
 
 // undone makes the tensor that a directory has of one of GGUF.

@@ -102,10 +102,11 @@ func (s *Model) checkFixed() {
 		if v == nil || !strings.HasPrefix(key, s.keys.prefix) {
 			continue
 		}
-		if n, _ := wholeNumber(v); x.Fact.Name == "expert_gating" && n > gatings["sigmoid"] && s.count("n_experts") > 0 {
+		want := s.fixed(x)
+		if n, _ := wholeNumber(v); x.Fact.Name == "expert_gating" && n > gatings["sigmoid"] && s.count("n_experts") > 0 && !isEqual(v, want) {
 			s.refuse("%s is %s, but config.json can only have softmax (%d) or sigmoid (%d)", key, Shown(v), gatings["softmax"], gatings["sigmoid"])
 		}
-		if want := s.fixed(x); want != nil && !isEqual(v, want) {
+		if want != nil && !isEqual(v, want) {
 			s.refuse("%s is %s, and models of %s have %s: config.json cannot say otherwise", key, Shown(v), tensorfs.Printable(s.modelType()), Shown(want))
 		}
 	}

@@ -20,6 +20,7 @@ type Given struct {
 	// Towards GGUF.
 	Tokenizer bool   // false: tokenizer.ggml.model is "none"
 	FileType  uint32 // general.file_type
+	Templates int    // chat templates beside the tokenizer
 
 	// From GGUF.
 	MLX          bool   // for mlx/, not hf/
@@ -144,6 +145,7 @@ func (c call) number(i int) int64 {
 //
 //	rope           how rotary embeddings are scaled
 //	tokenizer      whether the GGUF file has one
+//	templates      how many chat templates it has
 func (s *Model) fact(name string) any {
 	layer := s.env.Layer()
 	switch name {
@@ -151,6 +153,8 @@ func (s *Model) fact(name string) any {
 		return s.ropeType()
 	case "tokenizer":
 		return s.given.Tokenizer
+	case "templates":
+		return int64(s.given.Templates)
 	case "experts": // dense models may say that they have none
 		if s.to == architectures.ToGGUF {
 			n, _ := s.cfg.Integer(architectures.FactOf("n_experts").Fields...)

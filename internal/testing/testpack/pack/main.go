@@ -398,6 +398,9 @@ func (s *search) exact(line string, data []byte) bool {
 // integer looks for random integers: levels around 0 or 1, in steps of a power of two.
 func (s *search) integer(t tensor, data []byte) string {
 	x := values(t, data)
+	if len(s.integers) > 0 && x == nil {
+		return s.codes(t, data)
+	}
 	if len(x) < 8 || len(s.integers) == 0 {
 		return ""
 	}
@@ -435,12 +438,38 @@ func (s *search) integer(t tensor, data []byte) string {
 	return ""
 }
 
+// codes looks for codes of golden.py's random: how many there are, the first one, and how far they are apart.
+func (s *search) codes(t tensor, data []byte) string {
+	width := 1
+	kinds := map[string][][3]int{"F8_E4M3": {{33, 40, 129}}, "F8_E8M0": {{4, 122, 1}}, "I8": {{16, 11, 37}}}[t.dtype]
+	if t.dtype == "I64" {
+		width, kinds = 8, [][3]int{{2, 0, 1}, {3, 0, 1}, {4, 0, 1}, {5, 0, 1}}
+	}
+	for _, k := range kinds {
+		levels := map[byte]byte{}
+		for level := range k[0] {
+			levels[byte(k[1]+level*k[2])] = byte(level)
+		}
+		found := make([]byte, 0, len(data)/width)
+		for i := 0; i < len(data); i += width {
+			found = append(found, levels[data[i]])
+		}
+		if i := bytes.Index(s.stream(s.integers[0], uint32(k[0])), found); i >= 0 && len(found) > 8 {
+			line := fmt.Sprintf("integer %s %d %d %d %d %d %d", t.dtype, len(found), s.integers[0], i, k[0], k[1], k[2])
+			if s.exact(line, data) {
+				return line
+			}
+		}
+	}
+	return ""
+}
+
 var streams = map[[2]uint32][]byte{}
 
 func (s *search) stream(seed, levels uint32) []byte {
 	key := [2]uint32{seed, levels}
 	if streams[key] == nil {
-		b := make([]byte, 300_000)
+		b := make([]byte, 1_200_000)
 		for i, x := range s.maker.Integers(seed).First(len(b)) {
 			b[i] = byte(x % levels)
 		}
