@@ -60,6 +60,18 @@ var generalMeanings = map[string]meaning{
 			c.refuse("the file has no %s, and %s has 8", c.full("alibi_bias"), c.modelType())
 		}
 	})},
+	// The bias by a tensor of slopes, without it the second argument.
+	"slopes_bias": {toGGUF: func(c call) any {
+		name, _ := c.arg(0).(string)
+		if c.given.Tensor == nil || c.given.Tensor(name) == nil {
+			return c.arg(1)
+		}
+		bias, err := layout.SlopesBias(c.given.Tensor(name), c.count("n_heads"))
+		if err != nil {
+			c.fail(err)
+		}
+		return bias
+	}},
 	// Whether the embedding is the last matrix too. mlx-lm's gpt2 always has it so, and
 	// mlx/ has no other matrix for it.
 	"tied": {fromGGUF: func(c call) any { return c.tied() }},
