@@ -21,6 +21,7 @@ type Architecture struct {
 	Prefix    string // of layers before their number, in names of Hugging Face
 	MLXPrefix string // of all these names in mlx-lm
 	Bare      *Expr  // the condition under which names of Hugging Face do not begin with "model."; nil means never
+	Again     string // like Prefix, of a second stack of as many layers, which GGUF has after the first; "" without one
 	Tower     string // what "~" means in names of Hugging Face
 	Blocks    string // what names of GGUF have before the number of a layer
 
@@ -114,7 +115,7 @@ func readArchitectures(file, text string, table *moduleTable) (all []*Architectu
 			name, value, _ := strings.Cut(x.Text, "=")
 			a.Types[name] = value
 		}
-		for word, to := range map[string]*string{"prefix": &a.Prefix, "mlx": &a.MLXPrefix, "tower": &a.Tower} {
+		for word, to := range map[string]*string{"prefix": &a.Prefix, "mlx": &a.MLXPrefix, "tower": &a.Tower, "again": &a.Again} {
 			if *to, err = b.single(file, word); err != nil {
 				return nil, err
 			}

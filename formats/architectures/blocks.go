@@ -28,7 +28,7 @@ func mistake(file string, line int, format string, args ...any) error {
 
 // knownWords are the words of a block.
 var knownWords = strings.Fields(`
-	makes prefix mlx bare first layer last next dropped varies sizes implied
+	makes prefix again mlx bare first layer last next dropped varies sizes implied
 	class writes whole gguf when where tokenizer traits answers only known refuse rope keys needs vocab config heads yarn period ends check agree hf_agree mlx_agree
 	tower rows types beside joined text tokens marked within also spelled`)
 
@@ -36,7 +36,7 @@ var knownWords = strings.Fields(`
 var ownWords = []string{"class", "writes", "gguf", "when", "where", "traits", "yarn", "period", "answers", "bare", "beside", "joined", "text", "tokens", "marked"}
 
 // tensorWords are those about tensors.
-var tensorWords = []string{"prefix", "mlx", "bare", "first", "layer", "last", "next", "dropped", "varies", "sizes", "implied"}
+var tensorWords = []string{"prefix", "again", "mlx", "bare", "first", "layer", "last", "next", "dropped", "varies", "sizes", "implied"}
 
 // readBlocks reads the architectures of a text, in order. A block that is like another
 // starts with the other's lines.

@@ -355,7 +355,7 @@ func (t *Tensor) readMoves(text string, table *moduleTable) (rest, why string) {
 			inside, text, _ = strings.Cut(inside, ")")
 			m.Args = strings.Fields(inside)
 		}
-		if slices.Contains([]string{"as", "as_turned", "part", "of", "row_of", "times", "times_states"}, name) && len(m.Args) == 0 {
+		if slices.Contains([]string{"as", "as_turned", "part", "of", "row_of", "times", "times_states", "joined", "copied", "turned_by", "halved", "plus"}, name) && len(m.Args) == 0 {
 			return "", name + " needs arguments in parentheses"
 		}
 		t.Moves = append(t.Moves, m)
@@ -406,8 +406,11 @@ func (t *Tensor) spell(inLayer bool) {
 			*name, *bare = text, true
 		}
 	}
-	t.Bare = t.Bare || slices.ContainsFunc(names.Spellings(names.HF, canonical+param), func(s string) bool {
-		_, below, _ := strings.Cut(s, anyPrefix)
-		return t.HF != "" && below == t.HF
-	})
+	spelt := func(name string) bool {
+		return slices.ContainsFunc(names.Spellings(names.HF, canonical+param), func(s string) bool {
+			_, below, _ := strings.Cut(s, anyPrefix)
+			return t.HF != "" && below == name
+		})
+	}
+	t.Bare = t.Bare || spelt(t.HF) && !spelt(t.HF+param)
 }

@@ -61,9 +61,9 @@ var schema = sync.OnceValue(func() []field {
 // table is the schema, in which rows with the name of a fact get its keys and fields.
 var table = []field{
 	{name: "architecture", kind: text, without: architecture, tensors: true},
-	{name: "dim", gguf: keys("decoder.embedding_length"), hf: keys("d_model model_dim"),
+	{name: "dim", gguf: keys("decoder.embedding_length"), hf: keys("d_model"),
 		without: columns("token_embedding.weight"), tensors: true},
-	{name: "n_layers", gguf: keys("decoder.block_count"), hf: keys("decoder_layers num_transformer_layers"),
+	{name: "n_layers", gguf: keys("decoder.block_count"), hf: keys("decoder_layers"),
 		first: layersProper, without: layerCount, tensors: true},
 	{name: "n_heads", kind: counts, gguf: keys("decoder.attention.head_count"), hf: keys("num_heads decoder_attention_heads")},
 	{name: "n_kv_heads", kind: counts, hf: keys("n_head_kv multi_query_group_num num_attention_groups"),

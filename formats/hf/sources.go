@@ -16,7 +16,7 @@ import (
 
 // auxiliary are the kinds of files besides the weights that belong to a model.
 var auxiliary = map[string]bool{
-	".json": true, ".jinja": true, ".model": true, ".txt": true, ".tiktoken": true, ".vocab": true, ".md": true, ".py": true,
+	".json": true, ".jsonl": true, ".jinja": true, ".model": true, ".txt": true, ".tiktoken": true, ".vocab": true, ".md": true, ".py": true,
 }
 
 // recipe describes a merge; mergekit writes it beside the model.

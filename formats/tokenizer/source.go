@@ -136,7 +136,7 @@ func ReadFiles(o Options) (*Vocabulary, error) {
 
 // unread are files of tokenizers that are in none of the forms read.
 var unread = []string{"tokenizer.model", "vocab.json", "merges.txt", "vocab.txt", "vocab.bpe", "spiece.model", "sentencepiece.bpe.model",
-	"spm.model", "tiktoken.model", "tokenizer.tiktoken", "qwen.tiktoken", addedName, specialMapName, settingsName}
+	"spm.model", "tiktoken.model", "tokenizer.tiktoken", "qwen.tiktoken", worldName, linesName, addedName, specialMapName, settingsName}
 
 // beside is how many of unread, at the end, only add to a vocabulary.
 const beside = 3
@@ -171,7 +171,7 @@ func (s *source) form(v *Vocabulary) {
 		s.fast(v)
 	case tekken != nil:
 		s.tekken(v, tekken)
-	case s.tiktoken(v):
+	case s.tiktoken(v), s.world(v), s.jsonLines(v):
 	case !s.slow(v) && s.err == nil:
 		v.Model = noModel
 		for _, name := range unread {

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -90,10 +91,11 @@ func walk(m *tensorfs.Model, cfg settings.Fields, arch string, rows int64, answe
 	}
 	w := layout.New(m, a, layout.GGUF, layoutFacts(m, cfg))
 	w.Sink, w.Rows, w.Answers, w.Another = sink, rows, answers, towers.Add
-	var ok bool
-	if w.Layers, ok = cfg.Integer("n_layers", "num_hidden_layers", "n_layer", "num_layers"); !ok {
-		w.Layers = int64(len(cfg.Words("layers_block_type"))) // Nemotron-H has no other field for it
+	n, ok := cfg.Integer(architectures.FactOf("n_layers").Fields...)
+	if !ok {
+		n = int64(len(cfg.Words("layers_block_type"))) // Nemotron-H has no other field for it
 	}
+	w.Layers = cmp.Or(w.Sizes.Len("layers"), n)
 	if w.Layers < 1 || w.Layers > maxLayers {
 		return nil, fmt.Errorf("config.json has no number of layers, or it is more than %d", maxLayers)
 	}

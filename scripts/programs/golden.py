@@ -40,7 +40,7 @@ PUBLISHED = ROOT.parent / "published"
 VISION = ROOT.parent / "vision"
 VENVS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorfs-tests/programs"
 CONVERTER = VENVS / "converter"
-TOKENIZER = ("tokenizer", "spiece", "sentencepiece", "special_tokens_map", "added_tokens", "vocab", "merges", "chat_template", "tiktoken", "hy.tiktoken")
+TOKENIZER = ("tokenizer", "spiece", "sentencepiece", "special_tokens_map", "added_tokens", "vocab", "merges", "chat_template", "tiktoken", "hy.tiktoken", "rwkv_vocab")
 # What a config.json says that no GGUF file has.
 TRANSIENT = ("torch_dtype", "dtype", "transformers_version", "auto_map", "use_cache", "initializer_range", "*dropout*", "*pdrop", "_name_or_path", "architectures_*")
 

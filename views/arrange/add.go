@@ -9,14 +9,31 @@ import (
 	"github.com/x448/float16"
 )
 
-// AddOne returns the numbers of t plus one, as F32. Halves are added
+// Add returns the numbers of t plus a number, as F32. Halves are added
 // as halves, as llama.cpp's converter does: the sum is rounded before it is
 // widened.
-func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return add(t, plusOne) }
+func Add(t *tensorfs.Tensor, x float32) (*tensorfs.Tensor, error) {
+	return add(t, numbers{
+		tensorfs.F32:  func(src []byte) float32 { return number32(src) + x },
+		tensorfs.BF16: func(src []byte) float32 { return numberB16(src) + x },
+		tensorfs.F16: func(src []byte) float32 {
+			// Rounding to F32 before F16 changes nothing: F32 has more than twice the digits.
+			return float16.Fromfloat32(number16(src) + x).Float32()
+		},
+	})
+}
 
-// SubtractOne returns the numbers of t minus one, as F32. It undoes [AddOne] but for
-// the last digits of tiny numbers, which were lost in the sum.
-func SubtractOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return add(t, minusOne) }
+// Subtract returns the numbers of t minus a number, as F32. It undoes [Add] but for the
+// last digits, which were lost in the sum.
+func Subtract(t *tensorfs.Tensor, x float32) (*tensorfs.Tensor, error) {
+	return add(t, numbersBy(func(y float32) float32 { return y - x }))
+}
+
+// AddOne is [Add] of one.
+func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Add(t, 1) }
+
+// SubtractOne is [Subtract] of one.
+func SubtractOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Subtract(t, 1) }
 
 // numbers converts a stored number of a type to another number.
 type numbers map[tensorfs.DType]func(src []byte) float32
@@ -38,23 +55,6 @@ func calculated(how string, t *tensorfs.Tensor, to tensorfs.DType, by numbers) (
 	_, out := to.Block()
 	made.Data = &computed{t.Data, number, stored[to], width, out}
 	return &made, nil
-}
-
-// plusOne adds one to a stored number.
-var plusOne = numbers{
-	tensorfs.F32:  func(src []byte) float32 { return number32(src) + 1 },
-	tensorfs.BF16: func(src []byte) float32 { return numberB16(src) + 1 },
-	tensorfs.F16: func(src []byte) float32 {
-		// Rounding to F32 before F16 changes nothing: F32 has more than twice the digits.
-		return float16.Fromfloat32(number16(src) + 1).Float32()
-	},
-}
-
-// minusOne subtracts one.
-var minusOne = numbers{
-	tensorfs.F32:  func(src []byte) float32 { return number32(src) - 1 },
-	tensorfs.BF16: func(src []byte) float32 { return numberB16(src) - 1 },
-	tensorfs.F16:  func(src []byte) float32 { return number16(src) - 1 },
 }
 
 func number32(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }

@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -132,7 +133,7 @@ func newWalk(m *tensorfs.Model, mlx bool) (*layout.Walk, error) {
 		to = layout.MLX
 	}
 	w := layout.New(m, a, to, k.facts())
-	if w.Layers = k.number("block_count") - k.number("nextn_predict_layers"); w.Layers < 1 || w.Layers > maxTensorLayers {
+	if w.Layers = cmp.Or(w.Sizes.Len("layers"), k.number("block_count")-k.number("nextn_predict_layers")); w.Layers < 1 || w.Layers > maxTensorLayers {
 		return nil, fmt.Errorf("%s.block_count leaves %d layers, and a Hugging Face model has 1 to %d", k.arch, w.Layers, maxTensorLayers)
 	}
 	for _, fact := range []string{"n_heads", "n_kv_heads", "ffn_dim"} {

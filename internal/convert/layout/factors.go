@@ -34,7 +34,7 @@ func (w *Walk) Reorder(canonical string, axis architectures.Effect, t *tensorfs.
 		if of.Module != name || !of.When.Holds(w.Fact) {
 			continue
 		}
-		p := &part{module: &module{of, stem, ""}, param: param}
+		p := &part{module: &module{Tensor: of, from: stem}, param: param}
 		order := slices.Clone(of.Moves)
 		if w.To == GGUF {
 			slices.Reverse(order)

@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -105,12 +106,21 @@ func pairsTogether(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, erro
 // AddOne returns a tensor whose numbers are larger by one, as F32.
 func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return arrange.AddOne(t) }
 
-// addOne adds the one that the weights of Gemma's norms are stored without.
+// addend is the number that a move adds: its argument, or one.
+func (p *part) addend() float32 {
+	if len(p.args) == 0 {
+		return 1
+	}
+	x, _ := strconv.ParseFloat(p.args[0], 64) // the description's
+	return float32(x)
+}
+
+// addOne adds the number that the weights of norms are stored without: one for Gemma.
 func addOne(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if p.param != ".weight" {
 		return t, nil
 	}
-	return arrange.AddOne(t)
+	return arrange.Add(t, p.addend())
 }
 
 // subtractOne takes it away.
@@ -122,7 +132,7 @@ func subtractOne(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error)
 	if err != nil {
 		return nil, err
 	}
-	return arrange.SubtractOne(t)
+	return arrange.Subtract(t, p.addend())
 }
 
 // subtractUnlessMLX is subtractOne where mlx-lm has the norms as GGUF has them.
@@ -164,4 +174,35 @@ func oneRow(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 		}
 	}
 	return t, w.shaped(t, p.Shape, p.param)
+}
+
+// halfNegative negates the second half of the rows of each head.
+func halfNegative(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	t, err := w.Numbers(w.name(p), t, PlainType(t))
+	if err != nil {
+		return nil, err
+	}
+	head, shape := w.Sizes.Len("head"), t.Numbers()
+	if len(shape) != 2 || head < 2 || head%2 != 0 || shape[0]%head != 0 {
+		return nil, fmt.Errorf("shape %v of %s does not divide into heads of %d rows", shape, tensorfs.Quote(t.Source), head)
+	}
+	heads, err := arrange.Reshape(t, shape[0]/head, head, shape[1])
+	if err != nil {
+		return nil, err
+	}
+	first, err := arrange.Slice(heads, 1, 0, head/2)
+	if err != nil {
+		return nil, err
+	}
+	second, err := arrange.Slice(heads, 1, head/2, head/2)
+	if err == nil {
+		second, err = arrange.Multiply(second, -1)
+	}
+	if err == nil {
+		heads, err = arrange.Join(1, first, second)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Reshape(heads, shape...)
 }

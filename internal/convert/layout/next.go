@@ -10,7 +10,7 @@ import (
 
 // A model may have layers after the last one that predict further tokens. In GGUF they go
 // on from the last, and so they do in directories of some classes; others have them
-// apart, with names and numbers of their own.
+// apart, with names and numbers of their own. A second stack of layers is apart too.
 
 // nextNames are the canonical names that modules around these layers have in a directory.
 var nextNames = map[string]string{
@@ -19,6 +19,14 @@ var nextNames = map[string]string{
 
 // next makes these layers.
 func (w *Walk) next() error {
+	if w.Arch.Again != "" {
+		for i := range w.Layers {
+			w.layer = w.Layers + i
+			if err := w.modules(w.Arch.Layer, fmt.Sprintf("%d.", w.layer)); err != nil {
+				return err
+			}
+		}
+	}
 	if len(w.Arch.Next) == 0 {
 		return nil
 	}
@@ -65,11 +73,14 @@ func NextLayers(tensorOf func(canonical string) *tensorfs.Tensor, layers int64) 
 // isApart reports whether the layer that is made is one of these, and directories have
 // it apart.
 func (w *Walk) isApart() bool {
-	return w.layer >= w.Layers && len(w.Arch.Next) > 0 && strings.HasPrefix(w.Arch.Next[0].HF, "mtp.")
+	return w.layer >= w.Layers && (w.Arch.Again != "" || len(w.Arch.Next) > 0 && strings.HasPrefix(w.Arch.Next[0].HF, "mtp."))
 }
 
 // nextIn returns the canonical name of a module of such a layer in a directory.
 func (w *Walk) nextIn(module string) string {
+	if w.Arch.Again != "" {
+		return fmt.Sprintf("again.layers.%d.%s", w.layer-w.Layers, module)
+	}
 	if name := nextNames[module]; name != "" {
 		return name
 	}
@@ -78,6 +89,9 @@ func (w *Walk) nextIn(module string) string {
 
 // nextSpelling returns what Hugging Face calls it.
 func (w *Walk) nextSpelling(module, spelling string) string {
+	if w.Arch.Again != "" {
+		return fmt.Sprintf("%s%d.%s", w.Arch.Again, w.layer-w.Layers, spelling)
+	}
 	if nextNames[module] != "" {
 		return spelling
 	}

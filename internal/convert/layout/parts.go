@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
@@ -15,10 +16,6 @@ import (
 
 // siblings are the modules that are parts of one joined module with m.
 func (w *Walk) siblings(m *module) (all []*module) {
-	layer := ""
-	if rest, ok := strings.CutPrefix(strings.TrimSuffix(m.from, m.Module), "layers."); ok {
-		layer = rest
-	}
 	for _, list := range [][]architectures.Tensor{w.Arch.First, w.Arch.Layer, w.Arch.Last} {
 		if !slices.ContainsFunc(list, func(t architectures.Tensor) bool { return t.Module == m.Module }) {
 			continue
@@ -27,7 +24,7 @@ func (w *Walk) siblings(m *module) (all []*module) {
 			if list[i].Joined() != m.Joined() {
 				continue
 			}
-			if s := w.module(&list[i], layer); s != nil {
+			if s := w.module(&list[i], m.layer); s != nil {
 				all = append(all, s)
 			}
 		}
@@ -174,5 +171,101 @@ func rowsOfJoined(w *Walk, m *module) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// joinedModules joins modules that GGUF has as one, unless the model has that one.
+func joinedModules(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	if t := w.take(p.canonical()); t != nil {
+		return t, nil
+	}
+	var list []*tensorfs.Tensor
+	for _, module := range p.args {
+		t, err := loose(w.take(w.inLayer(module) + p.param))
+		if err != nil {
+			return nil, err
+		}
+		if t != nil {
+			list = append(list, t)
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	if len(list) < len(p.args) {
+		return nil, fmt.Errorf("it needs %d tensors (%s), but the model has %d of them", len(p.args), strings.Join(p.args, ", "), len(list))
+	}
+	return w.joined(w.name(p), 0, list)
+}
+
+// splitModules puts each of these modules, whose name ends with what the module's has after the last "_",
+// or the joined one if the side has it too.
+func splitModules(w *Walk, m *module) error {
+	if !strings.Contains(m.to, "{e}") {
+		for _, p := range m.parts() {
+			if err := w.fromGGUF(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t, err := w.taken(m.from+".weight", m.Shape, architectures.Always)
+	if err != nil {
+		return err
+	}
+	at, shape, list := OriginOf(t), t.Numbers(), m.Moves[0].Args
+	each := t.Data.Size() / max(shape[0], 1)
+	for i, module := range list {
+		one, err := arrange.Slice(t, 0, int64(i), 1)
+		if err == nil {
+			one, err = arrange.Reshape(one, shape[1:]...)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", tensorfs.Quote(t.Source), err)
+		}
+		name := strings.Replace(m.to, "{e}", module[strings.LastIndexByte(module, '_')+1:], 1)
+		if err := w.Put(m.HFPart(name, ".weight"), one, Origin{at.File, at.Offset + int64(i)*each}, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groups is into how many groups exchanged divides rows.
+const groups = 5
+
+// exchanged exchanges two groups of rows.
+func exchanged(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	a, errA := strconv.ParseInt(p.args[0], 10, 64)
+	b, errB := strconv.ParseInt(p.args[1], 10, 64)
+	rows := t.Numbers()[0]
+	if errA != nil || errB != nil || rows%groups != 0 {
+		return nil, fmt.Errorf("%d rows of %s do not divide into %d groups", rows, tensorfs.Quote(t.Source), groups)
+	}
+	list := make([]*tensorfs.Tensor, groups)
+	for i := range int64(groups) {
+		of := i
+		switch i {
+		case a:
+			of = b
+		case b:
+			of = a
+		}
+		var err error
+		if list[i], err = arrange.Slice(t, 0, of*rows/groups, rows/groups); err != nil {
+			return nil, err
+		}
+	}
+	return arrange.Join(0, list...)
+}
+
+// copied finds the module that GGUF has again.
+func copied(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	return w.take(w.inLayer(p.args[0]) + p.param), nil
+}
+
+// leftOut leaves the copy out.
+func leftOut(w *Walk, m *module) error {
+	w.take(m.from + ".weight")
 	return nil
 }

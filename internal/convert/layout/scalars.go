@@ -2,6 +2,8 @@ package layout
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 
@@ -40,6 +42,10 @@ func intoKey(w *Walk, p *part) (*tensorfs.Tensor, error) {
 func outOfKey(w *Walk, m *module) error {
 	args := m.Moves[0].Args
 	for _, k := range w.Model.Metadata {
+		if x, one := k.Value.(float32); one && k.Key == args[0] { // of the whole model
+			t := float32s(m.from, []float32{x})
+			return w.Put(m.HFPart(m.to, ".weight"), t, OriginOf(t), true)
+		}
 		list, ok := k.Value.(tensorfs.Array)
 		if k.Key != args[0] || !ok || int64(list.Len()) != w.Layers {
 			continue
@@ -92,4 +98,14 @@ func Filled(t *tensorfs.Tensor) (float32, error) {
 		return 0, fmt.Errorf("the numbers of %s differ, and config.json has one for all", tensorfs.Quote(t.Source))
 	}
 	return list[0], nil
+}
+
+// SlopesBias returns the bias of ALiBi of which slopes were computed: the first of so many heads is
+// two to the power of -bias divided by the next lower power of two.
+func SlopesBias(t *tensorfs.Tensor, heads int64) (float64, error) {
+	list, err := views.Floats(t)
+	if err != nil || len(list) == 0 || !(list[0] > 0) || heads < 1 {
+		return 0, fmt.Errorf("%s has no slopes of %d heads", tensorfs.Quote(t.Source), heads)
+	}
+	return -math.Round(math.Log2(float64(list[0])) * float64(int64(1)<<(bits.Len64(uint64(heads))-1))), nil
 }

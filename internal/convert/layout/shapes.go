@@ -28,6 +28,27 @@ func asThere(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return w.reshaped(t, p.args)
 }
 
+// reshapedHere gives a weight GGUF's shape, whatever shape it has.
+func reshapedHere(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return w.reshaped(t, p.Shape)
+}
+
+// reshapedThere gives it the move's shape, if there is one.
+func reshapedThere(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if len(p.args) == 0 {
+		return t, nil
+	}
+	return w.reshaped(t, p.args)
+}
+
+// turnedBy swaps the last two dimensions if config.json has a field.
+func turnedBy(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	if w.facts("config."+p.args[0]) == nil {
+		return t, nil
+	}
+	return arrange.Transpose(t)
+}
+
 // asHereTurned gives a weight the shape that GGUF has but for the order of the last two
 // dimensions, and swaps these.
 func asHereTurned(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {

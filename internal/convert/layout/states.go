@@ -2,11 +2,13 @@ package layout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tensorfs/tensorfs"
+	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/views/arrange"
 )
 
@@ -39,25 +41,36 @@ func centred(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Centred(t)
 }
 
-// factors are numbers of config.json, 1 for one that it does not say; NAME.N is one of a
-// list.
-func (w *Walk) factors(names []string) ([]float32, error) {
+// factors are expressions of numbers of config.json, without those that it does not say and 1; NAME.N is
+// a number of a list.
+func (w *Walk) factors(texts []string) ([]float32, error) {
 	var all []float32
-	for _, name := range names {
+	var problem error
+	number := func(name string) any {
 		name, index, inList := strings.Cut(name, ".")
 		switch v := w.facts("number." + name).(type) {
-		case nil:
 		case float64:
-			all = append(all, float32(v))
+			return v
 		case []float64:
 			i, err := strconv.Atoi(index)
 			if !inList || err != nil || i >= len(v) {
-				return nil, fmt.Errorf("config.json has %d numbers of %s", len(v), name)
+				problem = fmt.Errorf("config.json has %d numbers of %s", len(v), name)
+				return nil
 			}
-			all = append(all, float32(v[i]))
+			return v[i]
+		}
+		return nil
+	}
+	for _, text := range texts {
+		e, err := architectures.ParseExpr(text)
+		if err != nil {
+			return nil, err
+		}
+		if v, ok := e.Eval(number).(float64); ok {
+			all = append(all, float32(v))
 		}
 	}
-	return slices.DeleteFunc(all, func(x float32) bool { return x == 1 }), nil
+	return slices.DeleteFunc(all, func(x float32) bool { return x == 1 }), problem
 }
 
 // times multiplies by fields of config.json.
@@ -70,6 +83,19 @@ func times(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 		return nil, err
 	}
 	return arrange.Multiply(t, by...)
+}
+
+// halved divides by two for each so many layers before.
+func halved(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	every, _ := w.facts("config." + p.args[0]).(int64)
+	if every < 1 || w.layer < every {
+		return t, nil
+	}
+	t, err := plain(t)
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Multiply(t, float32(math.Ldexp(1, -int(w.layer/every))))
 }
 
 // timesStates multiplies the rows that make z, x, B, C and dt of states, each by a number

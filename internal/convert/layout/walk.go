@@ -178,10 +178,11 @@ func (w *Walk) inConfig(name string) bool {
 }
 
 // module is one that is made: its canonical name, and that on the side, without .weight
-// and .bias.
+// and .bias, and the number of its layer with a dot.
 type module struct {
 	*architectures.Tensor
 	from, to string
+	layer    string
 }
 
 // part is the weight or the bias of a module.
@@ -251,11 +252,11 @@ func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 	}
 	switch nth := w.made[t]; {
 	case w.To == GGUF:
-		return &module{t, from, w.Arch.InGGUF(t, layer)}
+		return &module{t, from, w.Arch.InGGUF(t, layer), layer}
 	case apart:
-		return &module{t, from, w.nextSpelling(t.Module, spelling)}
+		return &module{t, from, w.nextSpelling(t.Module, spelling), layer}
 	case w.To == MLX:
-		return &module{t, from, w.Arch.InMLX(spelling, layer, nth)}
+		return &module{t, from, w.Arch.InMLX(spelling, layer, nth), layer}
 	default:
 		name := w.Arch.InHF(spelling, layer, nth)
 		if w.Arch.Bare != nil && w.Arch.Bare.Holds(w.Fact) {
@@ -263,7 +264,7 @@ func (w *Walk) module(t *architectures.Tensor, layer string) *module {
 				name = strings.TrimPrefix(name, body)
 			}
 		}
-		return &module{t, from, name}
+		return &module{t, from, name, layer}
 	}
 }
 

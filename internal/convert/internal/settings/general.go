@@ -63,6 +63,18 @@ var generalMeanings = map[string]meaning{
 	})},
 	// Whether the directory is for mlx-lm.
 	"mlx": {fromGGUF: func(c call) any { return c.given.MLX }},
+	// The bias by a tensor of slopes, without it the second argument.
+	"slopes_bias": {toGGUF: func(c call) any {
+		name, _ := c.arg(0).(string)
+		if c.given.Tensor == nil || c.given.Tensor(name) == nil {
+			return c.arg(1)
+		}
+		bias, err := layout.SlopesBias(c.given.Tensor(name), c.count("n_heads"))
+		if err != nil {
+			c.fail(err)
+		}
+		return bias
+	}},
 	// Whether the embedding is the last matrix too.
 	"tied": {fromGGUF: func(c call) any { return c.tied() }},
 	// The same, where a copy of the embedding counts too: T5 scales what comes before it.

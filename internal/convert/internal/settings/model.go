@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -346,7 +347,8 @@ func (s *Model) checkShapes() {
 			stays := func(move string) bool {
 				return slices.Contains(movedAlike, move) || s.to == architectures.FromGGUF && move != "row"
 			}
-			if slices.ContainsFunc(t.Moves, func(m architectures.Move) bool { return !stays(m.Name) }) || !t.When.Holds(sizes.Fact) {
+			if slices.ContainsFunc(t.Moves, func(m architectures.Move) bool { return !stays(m.Name) }) || !t.When.Holds(sizes.Fact) ||
+				t.Needs(".weight", s.to) == architectures.Never && t.Needs(".bias", s.to) != architectures.Never {
 				continue
 			}
 			name := t.Module
@@ -375,7 +377,7 @@ func (s *Model) checkShapes() {
 	hold(described.First)
 	hold(described.Last)
 	defer s.env.SetLayer(-1)
-	layers := s.count("n_layers")
+	layers := cmp.Or(sizes.Len("layers"), s.count("n_layers"))
 	for layer := range layers {
 		s.env.SetLayer(layer)
 		found := hold(described.Layer)

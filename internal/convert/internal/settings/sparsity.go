@@ -55,6 +55,18 @@ var scalarMeanings = map[string]meaning{
 		}
 		return list
 	}},
+	// The only number of a module outside of the layers.
+	"scalar": {toGGUF: func(c call) any {
+		t := c.tensor(c.args[0].Name)
+		if t == nil {
+			return nil
+		}
+		x, err := layout.Scalar(t)
+		if err != nil {
+			c.fail(err)
+		}
+		return float64(x)
+	}},
 	// The number that fills a module in each layer.
 	"filled": {fromGGUF: func(c call) any {
 		var all any
