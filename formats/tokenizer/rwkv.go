@@ -56,7 +56,7 @@ func (s *source) world(v *Vocabulary) bool {
 	if worldEnd < len(v.Tokens) {
 		v.Special["eot"] = worldEnd
 	}
-	s.habit.template = worldTemplate
+	s.habit.Template = worldTemplate
 	return true
 }
 
