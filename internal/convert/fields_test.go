@@ -119,7 +119,7 @@ var harmless = map[string]string{
 	"windows":      "use_sliding_window max_window_layers sliding_window sliding_window_pattern",
 	"tensors":      "attention_bias mlp_bias no_bias use_qkv_bias use_qk_norm mamba_conv_bias mamba_rms_norm multi_query tie_word_embeddings vocab_size vocab_size_per_layer_input type_vocab_size block_* expand mamba_expand mamba_d_head intermediate_size moe_intermediate_size num_heads time_step_rank learned_pos_emb sinusoidal_pos_embds",
 	"into tensors": "*_multiplier",
-	"layers":       "attn_layer_* expert_layer_* moe_layer_end_index gating",
+	"layers":       "attn_layer_* expert_layer_* moe_layer_end_index gating num_nextn_predict_layers",
 	"no experts":   "moe_shared_expert_* n_group topk_group n_routed_experts n_shared_experts norm_topk_prob num_experts_per_tok routed_scaling_factor",
 	"other fields": "rope_theta head_dim num_key_value_heads num_attention_heads linear_* max_position_embeddings n_positions", // say it
 }

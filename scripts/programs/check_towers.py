@@ -109,7 +109,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 2:
         answer(Path(sys.argv[1]), sys.argv[2])
     else:
         main()

@@ -24,7 +24,7 @@ func Integers(t *tensorfs.Tensor, to tensorfs.DType) (*tensorfs.Tensor, error) {
 	return &made, nil
 }
 
-// integers are little-endian numbers of width bytes, made of numbers of from bytes.
+// integers are little-endian numbers of width bytes, converted from numbers of from bytes.
 type integers struct {
 	d           tensorfs.Data
 	from, width int64

@@ -16,7 +16,7 @@ func TestIntegers(t *testing.T) {
 	for _, x := range []int64{0, 1, -1, 255, -256, 1<<31 - 1, -1 << 31} {
 		narrow = binary.LittleEndian.AppendUint32(narrow, uint32(x))
 		wide = binary.LittleEndian.AppendUint64(wide, uint64(x))
-		cut = binary.LittleEndian.AppendUint64(cut, uint64(x^5<<40)) // of which an I32 is the low half
+		cut = binary.LittleEndian.AppendUint64(cut, uint64(x^5<<40)) // with a high half that an I32 leaves out
 	}
 	table := func(d tensorfs.DType, b []byte) *tensorfs.Tensor {
 		return &tensorfs.Tensor{Name: "table", Source: "table", DType: d, Shape: []int64{7}, Data: bytes.NewReader(b)}

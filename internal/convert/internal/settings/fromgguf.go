@@ -103,7 +103,7 @@ func (s *Model) checkFixed() {
 			continue
 		}
 		want := s.fixed(x)
-		if n, _ := wholeNumber(v); x.Fact.Name == "expert_gating" && n > gatings["sigmoid"] && s.count("n_experts") > 0 && !isEqual(v, want) {
+		if n, _ := wholeNumber(v); x.Fact.Name == "expert_gating" && n > gatings["sigmoid"] && s.count("n_experts") > 0 && (x.Value.Constant() == nil || !isEqual(v, want)) {
 			s.refuse("%s is %s, but config.json can only have softmax (%d) or sigmoid (%d)", key, Shown(v), gatings["softmax"], gatings["sigmoid"])
 		}
 		if want != nil && !isEqual(v, want) {
