@@ -487,7 +487,11 @@ func (h *header) layersLack() string {
 			found[n] = err == nil
 		}
 	}
-	for n := range h.layers - h.next() {
+	layers := h.layers - h.next()
+	if stack, ok := h.key(architectures.FactOf("stack_layers")).(uint32); ok { // two stacks, whose layers are used again
+		layers = min(layers, 2*int64(stack))
+	}
+	for n := range layers {
 		if len(found) > 0 && !found[n] {
 			return fmt.Sprintf("there are %d layers, and no tensor of layer %d", h.layers, n)
 		}

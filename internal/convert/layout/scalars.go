@@ -100,8 +100,8 @@ func Filled(t *tensorfs.Tensor) (float32, error) {
 	return list[0], nil
 }
 
-// SlopesBias returns the bias of ALiBi of which slopes were computed: the first of so many heads is
-// two to the power of -bias divided by the next lower power of two.
+// SlopesBias returns the bias of ALiBi that makes such slopes: the first of so many heads is two to the
+// power of -bias divided by the next lower power of two.
 func SlopesBias(t *tensorfs.Tensor, heads int64) (float64, error) {
 	list, err := views.Floats(t)
 	if err != nil || len(list) == 0 || !(list[0] > 0) || heads < 1 {

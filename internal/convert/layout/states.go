@@ -41,8 +41,8 @@ func centred(_ *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Centred(t)
 }
 
-// factors are expressions of numbers of config.json, without those that it does not say and 1; NAME.N is
-// a number of a list.
+// factors are expressions of numbers of config.json, without 1 and without numbers that it lacks; NAME.N
+// is a number of a list.
 func (w *Walk) factors(texts []string) ([]float32, error) {
 	var all []float32
 	var problem error

@@ -426,7 +426,7 @@ func (w *Walk) taken(name string, shape []string, need architectures.Need) (*ten
 	case shape == nil:
 		return t, nil
 	}
-	return t, w.shaped(t, shape, name[strings.LastIndexByte(name, '.'):])
+	return t, w.shaped(t, shape, name[max(strings.LastIndexByte(name, '.'), 0):])
 }
 
 // inLayer puts a stem in the layer that is made.

@@ -57,7 +57,8 @@ var scalarMeanings = map[string]meaning{
 	}},
 	// The only number of a module outside of the layers.
 	"scalar": {toGGUF: func(c call) any {
-		t := c.tensor(c.args[0].Name)
+		name, _ := c.arg(0).(string)
+		t := c.tensor(name)
 		if t == nil {
 			return nil
 		}
