@@ -28,7 +28,7 @@ func (s *source) jsonLines(v *Vocabulary) bool {
 	if text == nil {
 		return false
 	}
-	v.Model, v.Pre = "plamo2", "default"
+	v.Model, v.Pre = linesModel, "default"
 	var texts []string
 	var scores []float32
 	var types []int32

@@ -27,7 +27,7 @@ func TestWorld(t *testing.T) {
 		"1 '\\' 1\n":       "is not a text of Python",
 		"1 'a' 1\n2 'b' 1\n3 'c' 1\n4 'd' 1\n5 'e' 1\n6 'f' 1\n7 'g' 1\n8 'h' 1\n": "more tokens than the embedding has rows",
 	} {
-		v, err := tokenizer.ReadFiles(tokenizer.Options{File: files{"rwkv_vocab_v20230424.txt": text}.open, Architecture: "rwkv7", Rows: 8})
+		v, err := tokenizer.ReadFiles(tokenizer.Options{File: files{"rwkv_vocab_v20230424.txt": text}.open, Block: "rwkv7", Rows: 8})
 		if err != nil {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v, want %s", text, err, want)
@@ -54,7 +54,7 @@ func TestJSONLines(t *testing.T) {
 		`["a",1` + "\n":                   "its line 1 is not a list",
 		strings.Repeat(`["a",1]`+"\n", 6): "more tokens than the embedding has rows",
 	} {
-		v, err := tokenizer.ReadFiles(tokenizer.Options{File: files{"tokenizer.jsonl": text, "tokenizer_config.json": config}.open, Architecture: "plamo2", Rows: 5})
+		v, err := tokenizer.ReadFiles(tokenizer.Options{File: files{"tokenizer.jsonl": text, "tokenizer_config.json": config}.open, Block: "plamo2", Rows: 5})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}

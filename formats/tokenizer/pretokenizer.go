@@ -71,7 +71,7 @@ func preNamed(name string) *preRow {
 func LlamaCuts(name string) bool { return preNamed(name).Pre != nil }
 
 // LlamaModels are the kinds of tokenizers that llama.cpp has, with two names for no tokenizer.
-var LlamaModels = []string{wordsModel, textModel, BytesModel, "hybriddna", charsModel, "no_vocab", noModel, "plamo2", "rwkv", piecesModel, "whitespace"}
+var LlamaModels = []string{wordsModel, textModel, BytesModel, "hybriddna", charsModel, "no_vocab", noModel, linesModel, worldModel, piecesModel, "whitespace"}
 
 // bytesStep is the step that turns bytes into characters and cuts nothing. Steps
 // that are no regular expression begin with a star, as no expression does.

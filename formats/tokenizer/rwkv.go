@@ -23,7 +23,7 @@ func (s *source) world(v *Vocabulary) bool {
 	if text == nil {
 		return false
 	}
-	v.Model = "rwkv"
+	v.Model = worldModel
 	tokens := []string{"<s>"}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimRight(line, "\r\n")

@@ -45,6 +45,8 @@ const (
 	textModel   = "gemma4"
 	wordsModel  = "bert"
 	piecesModel = "t5"
+	linesModel  = "plamo2"
+	worldModel  = "rwkv"
 )
 
 // noModel is the model of a vocabulary without tokens, of a model that has no

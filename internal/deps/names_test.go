@@ -16,8 +16,7 @@ import (
 
 // namesInGo are the names of the descriptions that Go may have, by file, with the reason.
 var namesInGo = map[string]struct{ names, why string }{
-	"formats/tokenizer/vocabulary.go":      {"gpt2 llama gemma4 bert", "kinds of vocabularies, each with its own code"},
-	"formats/tokenizer/pretokenizer.go":    {"plamo2", "a kind of vocabulary that llama.cpp loads"},
+	"formats/tokenizer/vocabulary.go":      {"gpt2 llama gemma4 bert plamo2", "kinds of vocabularies, each with its own code"},
 	"formats/tokenizer/files.go":           {"phi3", "a part of models' names by which llama.cpp knows them, whatever their architecture is"},
 	"formats/gguf/shared.go":               {"bitnet", "files of bitnet.cpp, a program whose numbers of types are its own"},
 	"formats/hf/schemes.go":                {"bitnet", "a quant_method of config.json"},
