@@ -45,7 +45,7 @@ func TestWorld(t *testing.T) {
 
 // TestJSONLines reads lines of PLaMo's vocabulary, and refuses others.
 func TestJSONLines(t *testing.T) {
-	config := `{"bos_token":"<|plamo:bos|>"}`
+	config := `{"bos_token":"<|plamo:bos|>","add_bos_token":true,"chat_template":"{{ messages }}"}`
 	for text, want := range map[string]string{
 		`["<|plamo:unk|>",0.0,"UNKNOWN"]` + "\n" + `["<|plamo:bos|>",0,"NORMAL",1]` + "\n\n" + `["a",-1.5]` + "\n": "",
 		`["a"]` + "\n":                    "its line 1 is not a list",
@@ -58,7 +58,8 @@ func TestJSONLines(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
-		if err == nil && (v.Tokens[3] != "[PAD1]" || v.Types[1] != 3 || v.Scores[2] != -1.5 || v.Scores[4] != -1000 || v.Special["bos"] != 1) {
+		if err == nil && (v.Tokens[3] != "[PAD1]" || v.Types[1] != 3 || v.Scores[2] != -1.5 || v.Scores[4] != -1000 || v.Special["bos"] != 1 ||
+			v.Flags["add_bos_token"] || v.Templates != nil) { // the converter reads neither
 			t.Errorf("%+v", v)
 		}
 	}

@@ -122,7 +122,7 @@ func ReadFiles(o Options) (*Vocabulary, error) {
 	s.class = classOf(s.settings.Raw(classField).Text())
 	s.habit = architectures.TokenizerOf(s.Block, s.fact)
 	v := &Vocabulary{Special: map[string]int{}, Flags: map[string]bool{}}
-	if s.form(v); s.err == nil && v.Model != noModel {
+	if s.form(v); s.err == nil && v.Model != noModel && v.Model != linesModel { // the converter reads nothing else for these
 		s.special(v)
 		if s.chat(v); v.Templates == nil && s.habit.Template != "" {
 			v.Templates = []Template{{"default", s.habit.Template}}
