@@ -81,6 +81,7 @@ func TestTextsThatMultiply(t *testing.T) {
 	const size = 1 << 20
 	for _, d := range doors(t) {
 		t.Run(d.name, func(t *testing.T) {
+			t.Parallel() // the system counts the time of each process
 			o := order{Run: d.run, Open: d.open, File: d.file, Dir: t.TempDir(), Only: -1}
 			for dir, files := range map[string]map[string][]byte{"model": d.files, "base": d.base} {
 				if err := testmodel.Write(filepath.Join(o.Dir, dir), files); err != nil {
