@@ -35,6 +35,7 @@ type model struct {
 	block   *architectures.Settings // of the architecture; nil if it has no description
 	env     architectures.Env       // of the description's expressions
 	unknown bool                    // an expression asked for something else
+	within  []string                // facts that are computed
 	void    []string                // fields of config.json that the description takes for missing
 	lists   map[string]any          // of a config.json that were looked up: reading one costs its length
 	rope    []string                // paths of the objects about rotary embeddings that count; nil in a GGUF file

@@ -112,6 +112,9 @@ func (m *model) fact(name string) any {
 			}
 		}
 	}
+	if v := m.described(name); v != nil {
+		return v
+	}
 	f := architectures.FactOf(name)
 	if f == nil {
 		m.unknown = m.unknown || !fieldKnown(name)
@@ -119,6 +122,27 @@ func (m *model) fact(name string) any {
 	}
 	v, _ := m.firstValue(f.Keys, f.Fields)
 	return plain(v)
+}
+
+// described returns what the description computes a fact from that the schema does not have, nil if
+// that is a file's own.
+func (m *model) described(name string) any {
+	if m.block == nil || m.scopes == nil || fieldKnown(name) || slices.Contains(m.within, name) {
+		return nil
+	}
+	m.within = append(m.within, name)
+	defer func() { m.within = m.within[:len(m.within)-1] }()
+	for i := range m.block.Keys {
+		if s := &m.block.Keys[i]; s.Name == name && m.holds(s.When) {
+			if v, ok := m.firstValue(nil, []string{s.Field}); ok && s.Field != "" && !s.Always {
+				return plain(v)
+			}
+			if s.Value != nil {
+				return s.Value.In(&m.env)
+			}
+		}
+	}
+	return nil
 }
 
 // fieldKnown reports whether a field of the schema has a name, or a fact.
