@@ -144,7 +144,7 @@ func TestRegistration(t *testing.T) {
 	}
 	eventually(t, "another socket is there", func() bool {
 		now, err := os.Stat(socket)
-		return err == nil && !os.SameFile(before, now)
+		return err == nil && (!os.SameFile(before, now) || !now.ModTime().Equal(before.ModTime())) // a number of a file may come back
 	})
 	stop()
 	must(t, <-ended)
