@@ -30,7 +30,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	c := exec.Command(self, args...)
-	c.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	c.Env = append(os.Environ(), "GOGC=100", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	t.Cleanup(func() {
 		if c.Process != nil && c.ProcessState == nil {
