@@ -3,16 +3,15 @@ package main
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/tensorfs/tensorfs/internal/cli"
 )
 
-// layOutHelp makes help begin with the usage and the examples, which are what most look
-// for. The flags for models on other machines, which nearly all commands have, are named
-// there and described once, in the text about these.
-func layOutHelp(root *cobra.Command) {
+// templateFuncs adds the functions of the templates to cobra, which has one table for all commands of a process.
+var templateFuncs = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("long", long)
 	cobra.AddTemplateFunc("ownFlags", func(all *pflag.FlagSet) string { return flagUsages(all, false) })
 	cobra.AddTemplateFunc("remoteFlags", func(all *pflag.FlagSet) string {
@@ -27,6 +26,13 @@ func layOutHelp(root *cobra.Command) {
 		}
 		return strings.Join(cli.Wrap("For models on other machines, see tensorfs help remote: "+strings.Join(names, ", "), cli.Columns, 0), "\n")
 	})
+})
+
+// layOutHelp makes help begin with the usage and the examples, which are what most look
+// for. The flags for models on other machines, which nearly all commands have, are named
+// there and described once, in the text about these.
+func layOutHelp(root *cobra.Command) {
+	templateFuncs()
 	const flags, subcommands = "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{if .HasAvailableSubCommands}}{{$cmds"
 	usage := strings.Replace(root.UsageTemplate(), flags, "{{ownFlags .LocalFlags}}{{with remoteFlags .LocalFlags}}\n\n{{.}}{{end}}", 1)
 	usage = strings.ReplaceAll(usage, ".FlagUsages |", fmt.Sprintf(".FlagUsagesWrapped %d |", cli.Columns))
