@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -60,12 +61,10 @@ func (s *source) jsonLines(v *Vocabulary) bool {
 		}
 	}
 	for _, role := range []string{"bos", "eos", "pad", "sep", "unk"} {
-		text, id := s.settings.Raw(role+"_token").Text(), 0
-		for id < len(texts) && texts[id] != text {
-			id++
-		}
-		if id < len(texts) {
-			v.Special[role] = id
+		if r := s.settings.Raw(role + "_token"); r.Kind() == '"' {
+			if id := slices.Index(texts, r.Text()); id >= 0 {
+				v.Special[role] = id
+			}
 		}
 	}
 	if plamoOperator < len(texts) {

@@ -64,3 +64,12 @@ func TestJSONLines(t *testing.T) {
 		}
 	}
 }
+
+// TestJSONLinesOfNoText: a role without a token is not the token without a text.
+func TestJSONLinesOfNoText(t *testing.T) {
+	lines := `["",0,"NORMAL"]` + "\n" + `["a",1,"NORMAL"]` + "\n"
+	v, err := tokenizer.ReadFiles(tokenizer.Options{File: files{"tokenizer.jsonl": lines, "tokenizer_config.json": `{"eos_token":"a"}`}.open, Block: "plamo2", Rows: 2})
+	if err != nil || len(v.Special) != 1 || v.Special["eos"] != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
