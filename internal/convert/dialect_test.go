@@ -106,7 +106,7 @@ func expertsApart(name string) func(tensorfs.Tensor) []tensorfs.Tensor {
 // minusOne takes one from every number of a tensor.
 func minusOne(t *testing.T) func(tensorfs.Tensor) []tensorfs.Tensor {
 	return func(x tensorfs.Tensor) []tensorfs.Tensor {
-		less, err := arrange.SubtractOne(&x)
+		less, err := arrange.Subtract(&x, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,12 +29,6 @@ func Subtract(t *tensorfs.Tensor, x float32) (*tensorfs.Tensor, error) {
 	return add(t, numbersBy(func(y float32) float32 { return y - x }))
 }
 
-// AddOne is [Add] of one.
-func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Add(t, 1) }
-
-// SubtractOne is [Subtract] of one.
-func SubtractOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Subtract(t, 1) }
-
 // numbers converts a stored number of a type to another number.
 type numbers map[tensorfs.DType]func(src []byte) float32
 

@@ -276,7 +276,7 @@ func TestAddOne(t *testing.T) {
 			want = binary.LittleEndian.AppendUint32(want, math.Float32bits(c.want[i]))
 		}
 		in.Data = datatest.Stored("f", 0, b)
-		got, err := AddOne(in)
+		got, err := Add(in, 1)
 		if err != nil || got.DType != tensorfs.F32 {
 			t.Fatal(got, err)
 		}
@@ -287,7 +287,7 @@ func TestAddOne(t *testing.T) {
 	for b := bytesOf(t, in.Data); len(b) > 0; b = b[2:] {
 		want = binary.LittleEndian.AppendUint32(want, math.Float32bits(1+math.Float32frombits(uint32(binary.LittleEndian.Uint16(b))<<16)))
 	}
-	got, err := AddOne(in)
+	got, err := Add(in, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,15 +296,15 @@ func TestAddOne(t *testing.T) {
 	}
 }
 
-// TestSubtractOne undoes AddOne wherever a sum with one has the digits.
+// TestSubtractOne undoes Add wherever a sum with one has the digits.
 func TestSubtractOne(t *testing.T) {
 	for _, d := range []tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16} {
 		in := tensor(21, d, 300)
-		plus, err := AddOne(in)
+		plus, err := Add(in, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := SubtractOne(plus)
+		got, err := Subtract(plus, 1)
 		if err != nil || got.DType != tensorfs.F32 {
 			t.Fatal(got, err)
 		}
@@ -317,7 +317,7 @@ func TestSubtractOne(t *testing.T) {
 	}
 	in := tensor(0, tensorfs.F32, 3)
 	in.Data = datatest.Stored("f", 0, []byte{0, 0, 0x80, 0x3f, 0, 0, 0xc0, 0x3f, 0, 0, 0, 0xbf}) // 1, 1.5, -0.5
-	got, err := SubtractOne(in)
+	got, err := Subtract(in, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestSubtractOne(t *testing.T) {
 	}{{tensorfs.F16, []byte{0, 0x3e}}, {tensorfs.BF16, []byte{0xc0, 0x3f}}} {
 		in := tensor(0, c.d, 1)
 		in.Data = datatest.Stored("f", 0, c.half)
-		got, err := SubtractOne(in)
+		got, err := Subtract(in, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -465,7 +465,7 @@ func TestRefusals(t *testing.T) {
 		{"swap of nothing", second(Swap(plain, 0, 0, 6)), "0 times 6"},
 		{"swap of too many", second(Swap(plain, 0, 1<<62, 4)), "times 4"},
 		{"swap nowhere", second(Swap(plain, 2, 1, 1)), "dimension 2"},
-		{"one less code", second(SubtractOne(q)), "added"},
+		{"one less code", second(Subtract(q, 1)), "added"},
 		{"third of a pair", second(EveryOther(plain, 0, 2)), "pairs"},
 		{"scales of blocks", second(Permute(fp8, 1)), "more than a row"},
 		{"stack of those", second(Stack(fp8, fp8)), "more than a row"},
@@ -480,8 +480,8 @@ func TestRefusals(t *testing.T) {
 		{"join of ranks", second(Join(0, plain, tensor(1, tensorfs.F16, 6))), "differ"},
 		{"join of columns", second(Join(0, plain, tensor(1, tensorfs.F16, 6, 5))), "differ"},
 		{"join nowhere", second(Join(2, plain, plain)), "no dimension"},
-		{"one more code", second(AddOne(q)), "added"},
-		{"one more integer", second(AddOne(tensor(1, tensorfs.I32, 5))), "added"},
+		{"one more code", second(Add(q, 1)), "added"},
+		{"one more integer", second(Add(tensor(1, tensorfs.I32, 5), 1)), "added"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, c.err, c.want)
@@ -499,7 +499,7 @@ func TestBrokenSource(t *testing.T) {
 	for name, do := range map[string]func(t *tensorfs.Tensor) (*tensorfs.Tensor, error){
 		"permute":   func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Permute(t, 2) },
 		"transpose": Transpose,
-		"add":       AddOne,
+		"add":       func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Add(t, 1) },
 		"swap":      func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return Swap(t, 0, 2, 4) },
 		"odd":       func(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return EveryOther(t, 0, 1) },
 	} {

@@ -37,7 +37,7 @@ func BenchmarkRead(b *testing.B) {
 		{"alternating", func() (*tensorfs.Tensor, error) { return EveryOther(in, 0, 1) }},
 		{"transposed", func() (*tensorfs.Tensor, error) { return Transpose(in) }},
 		{"transposed-heads", func() (*tensorfs.Tensor, error) { return Transpose(&heads) }},
-		{"plus-one", func() (*tensorfs.Tensor, error) { return AddOne(in) }},
+		{"plus-one", func() (*tensorfs.Tensor, error) { return Add(in, 1) }},
 	} {
 		t, err := c.do()
 		if err != nil {

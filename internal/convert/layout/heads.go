@@ -104,7 +104,7 @@ func pairsTogether(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, erro
 }
 
 // AddOne returns a tensor whose numbers are larger by one, as F32.
-func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return arrange.AddOne(t) }
+func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return arrange.Add(t, 1) }
 
 // addend is the number that a move adds: its argument, or one.
 func (p *part) addend() float32 {
