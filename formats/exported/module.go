@@ -85,7 +85,7 @@ func check(codes *tensorfs.Tensor, q *tensorfs.Quant) error {
 		return err
 	case q.Mode == "fp8" && codes.DType.Bits() == 8 && slices.Equal(q.Shape, codes.Shape) && q.Biases == nil && q.Global == nil:
 		return nil
-	case q.Mode == "mxfp4" && codes.DType.Bits() == 8 && q.Scales.DType.Bits() == 8 && q.Biases == nil && q.Global == nil:
+	case q.Mode == "mxfp4" && (codes.DType == tensorfs.U8 || codes.DType == tensorfs.I8) && (q.Scales.DType == tensorfs.U8 || q.Scales.DType == tensorfs.F8_E8M0) && q.Biases == nil && q.Global == nil:
 		if codes.Data.Size() == (numbers+1)/2 && q.Scales.Data.Size() == numbers/32 && len(q.Shape) > 0 {
 			return nil
 		}
