@@ -134,8 +134,10 @@ func (m *model) described(name string) any {
 	defer func() { m.within = m.within[:len(m.within)-1] }()
 	for i := range m.block.Keys {
 		if s := &m.block.Keys[i]; s.Name == name && m.holds(s.When) {
-			if v, ok := m.firstValue(nil, []string{s.Field}); ok && s.Field != "" && !s.Always {
-				return plain(v)
+			if s.Field != "" && !s.Always {
+				if v, ok := m.firstValue(nil, []string{s.Field}); ok {
+					return plain(v)
+				}
 			}
 			if s.Value != nil {
 				return s.Value.In(&m.env)
