@@ -344,8 +344,7 @@ func (t *Tensor) read(text string, table *moduleTable) string {
 // readMoves reads NAME or NAME(A B), with commas between them, and returns what follows.
 func (t *Tensor) readMoves(text string, table *moduleTable) (rest, why string) {
 	for {
-		sign := len(text) - len(strings.TrimPrefix(text, "+"))
-		name := text[:sign+len(nameOf(text[sign:]))]
+		name := nameOf(text)
 		if table.moves[name] == "" {
 			return "", table.file + " has no move " + name
 		}
@@ -355,7 +354,7 @@ func (t *Tensor) readMoves(text string, table *moduleTable) (rest, why string) {
 			inside, text, _ = strings.Cut(inside, ")")
 			m.Args = strings.Fields(inside)
 		}
-		if slices.Contains([]string{"as", "as_turned", "part", "of", "row_of", "times", "times_states", "joined", "copied", "turned_by", "halved", "plus"}, name) && len(m.Args) == 0 {
+		if slices.Contains([]string{"as", "as_turned", "part", "of", "row_of", "times", "times_states", "joined", "copied", "turned_by", "halved", "plus", "plus_mlx"}, name) && len(m.Args) == 0 {
 			return "", name + " needs arguments in parentheses"
 		}
 		t.Moves = append(t.Moves, m)

@@ -54,20 +54,20 @@ func meaning(m *tensorfs.Model, t *tensorfs.Tensor) (is bool, note string) {
 	}
 	norm := strings.Contains(name, "norm")
 	switch {
-	case norm && m.Layout == "hf" && addsOne(m, t.Name):
-		return true, "norms of this architecture are stored without the one that they add"
+	case norm && m.Layout == "hf" && addsToNorm(m, t.Name):
+		return true, "norms of this architecture are stored without a number that they add"
 	case !norm && len(t.Numbers()) < 2: // a scale, a switch for each head, ...
 		return false, ""
 	}
 	return true, ""
 }
 
-// addsOne reports whether a directory stores a norm without the one that is added to it: a norm that is 0 changes
-// nothing. mlx-lm adds it to some norms when it converts.
-func addsOne(m *tensorfs.Model, canonical string) bool {
+// addsToNorm reports whether a directory stores a norm without a number that is added to it: a norm that is 0 is
+// that number. mlx-lm adds it to some norms when it converts.
+func addsToNorm(m *tensorfs.Model, canonical string) bool {
 	a := architectures.Find(m.Architecture)
 	return a != nil && slices.ContainsFunc(a.MovesOf(canonical), func(x architectures.Move) bool {
-		return x.Name == "+1" || x.Name == "+1_mlx" && m.Format != "mlx"
+		return x.Name == "plus" || x.Name == "plus_mlx" && m.Format != "mlx"
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 func TestMeaningOfZeros(t *testing.T) {
 	const finding, normal = "finding", "normal"
 	llama, gemma := &tensorfs.Model{Layout: "hf", Architecture: "llama"}, &tensorfs.Model{Layout: "hf", Architecture: "gemma3"}
+	plamo := &tensorfs.Model{Layout: "hf", Architecture: "plamo2"}
 	converted := &tensorfs.Model{Layout: "gguf", Architecture: "gemma3"}
 	qwen, mlx := &tensorfs.Model{Layout: "hf", Architecture: "qwen35"}, &tensorfs.Model{Layout: "hf", Format: "mlx", Architecture: "qwen35"}
 	for _, c := range []struct {
@@ -25,8 +26,9 @@ func TestMeaningOfZeros(t *testing.T) {
 		{llama, "some.unknown.matrix", tensorfs.F32, []int64{64, 64}, finding},
 		{llama, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, finding},
 		{converted, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, finding},
-		{gemma, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, "without the one"},
-		{qwen, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, "without the one"},
+		{gemma, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, "without a number"},
+		{plamo, "layers.0.post_attention_norm.weight", tensorfs.F32, []int64{64}, "without a number"}, // which is 0.2
+		{qwen, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, "without a number"},
 		{mlx, "layers.0.ffn_norm.weight", tensorfs.F32, []int64{64}, finding},
 		{gemma, "layers.0.ffn.up.weight", tensorfs.F32, []int64{64, 64}, finding},
 		{llama, "layers.0.ffn_norm.bias", tensorfs.F32, []int64{64}, normal},

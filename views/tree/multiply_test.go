@@ -135,14 +135,14 @@ type order struct {
 	File  string   // the one that is changed
 	Dir   string   // has the files in model/, another model in base/, and the texts by their numbers
 	Names []string // of the texts
-	Which []int    // the numbers of those that are run
+	Which []int    // the numbers of the texts to run
 }
 
 func (o *order) path(i int) string { return filepath.Join(o.Dir, strconv.Itoa(i)) }
 
 // cost is what a text took.
 type cost struct {
-	text               int // its number
+	text               int // the number of the text
 	megabytes, seconds float64
 	memory             float64 // the most bytes that the process had
 	unit               float64 // seconds of a look through a megabyte of JSON

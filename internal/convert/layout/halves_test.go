@@ -39,15 +39,15 @@ var halves = map[string]struct {
 	shape    []string // as descriptions say it
 	args     []string
 }{
-	"heads":   {module: "attention.k", hf: []int64{12, 20}, gguf: []int64{12, 20}, shape: []string{"k", "width"}},
-	"+1":      {module: "attention_norm", hf: []int64{20}, gguf: []int64{20}, shape: []string{"width"}},
-	"+1_mlx":  {module: "attention_norm", hf: []int64{20}, gguf: []int64{20}, shape: []string{"width"}},
-	"groups":  {module: "attention.qkv", hf: []int64{48, 20}, gguf: []int64{48, 20}, shape: []string{"qkv", "width"}},
-	"thirds":  {module: "attention.qkv", hf: []int64{72, 20}, gguf: []int64{72, 20}, shape: []string{"72", "width"}},
-	"as":      {module: "ssm.d", hf: []int64{5}, gguf: []int64{5, 1}, shape: []string{"ssm_heads", "1"}, args: []string{"ssm_heads"}},
-	"kernel":  {module: "ssm.conv1d", hf: []int64{10, 1, 4}, gguf: []int64{10, 4}, shape: []string{"inner", "4"}},
-	"neg_exp": {module: "ssm.a", hf: []int64{5}, gguf: []int64{5}, shape: []string{"ssm_heads"}},
-	"exp":     {module: "ssm.a", hf: []int64{5}, gguf: []int64{5}, shape: []string{"ssm_heads"}},
+	"heads":    {module: "attention.k", hf: []int64{12, 20}, gguf: []int64{12, 20}, shape: []string{"k", "width"}},
+	"plus":     {module: "attention_norm", hf: []int64{20}, gguf: []int64{20}, shape: []string{"width"}, args: []string{"1"}},
+	"plus_mlx": {module: "attention_norm", hf: []int64{20}, gguf: []int64{20}, shape: []string{"width"}, args: []string{"1"}},
+	"groups":   {module: "attention.qkv", hf: []int64{48, 20}, gguf: []int64{48, 20}, shape: []string{"qkv", "width"}},
+	"thirds":   {module: "attention.qkv", hf: []int64{72, 20}, gguf: []int64{72, 20}, shape: []string{"72", "width"}},
+	"as":       {module: "ssm.d", hf: []int64{5}, gguf: []int64{5, 1}, shape: []string{"ssm_heads", "1"}, args: []string{"ssm_heads"}},
+	"kernel":   {module: "ssm.conv1d", hf: []int64{10, 1, 4}, gguf: []int64{10, 4}, shape: []string{"inner", "4"}},
+	"neg_exp":  {module: "ssm.a", hf: []int64{5}, gguf: []int64{5}, shape: []string{"ssm_heads"}},
+	"exp":      {module: "ssm.a", hf: []int64{5}, gguf: []int64{5}, shape: []string{"ssm_heads"}},
 }
 
 // TestHalves: the half from GGUF undoes the half towards it, and refuses no tensor that
@@ -86,7 +86,7 @@ func TestHalves(t *testing.T) {
 // TestHalvesRefuse: a tensor that a move is not for is refused by its name.
 func TestHalvesRefuse(t *testing.T) {
 	for name, c := range halves {
-		if name == "+1" || name == "+1_mlx" || name == "neg_exp" || name == "exp" { // of any shape
+		if name == "plus" || name == "plus_mlx" || name == "neg_exp" || name == "exp" { // of any shape
 			continue
 		}
 		p := &part{module: &module{Tensor: &architectures.Tensor{Module: c.module, Shape: c.shape}, from: "layers.0." + c.module, to: c.module}, param: ".weight", args: c.args}

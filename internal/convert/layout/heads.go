@@ -106,25 +106,22 @@ func pairsTogether(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, erro
 // AddOne returns a tensor whose numbers are larger by one, as F32.
 func AddOne(t *tensorfs.Tensor) (*tensorfs.Tensor, error) { return arrange.Add(t, 1) }
 
-// addend is the number that a move adds: its argument, or one.
+// addend is the number that a move adds.
 func (p *part) addend() float32 {
-	if len(p.args) == 0 {
-		return 1
-	}
 	x, _ := strconv.ParseFloat(p.args[0], 64) // the description's
 	return float32(x)
 }
 
-// addOne adds the number that the weights of norms are stored without: one for Gemma.
-func addOne(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+// plus adds the number that the weights of norms are stored without: one for Gemma.
+func plus(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if p.param != ".weight" {
 		return t, nil
 	}
 	return arrange.Add(t, p.addend())
 }
 
-// subtractOne takes it away.
-func subtractOne(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+// minus takes it away.
+func minus(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if p.param != ".weight" {
 		return t, nil
 	}
@@ -135,12 +132,12 @@ func subtractOne(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error)
 	return arrange.Subtract(t, p.addend())
 }
 
-// subtractUnlessMLX is subtractOne where mlx-lm has the norms as GGUF has them.
-func subtractUnlessMLX(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+// minusUnlessMLX is minus where mlx-lm has the norms as GGUF has them.
+func minusUnlessMLX(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if w.To == MLX {
 		return t, nil
 	}
-	return subtractOne(w, p, t)
+	return minus(w, p, t)
 }
 
 // outIn transposes the weights that GPT-2 stores as [in, out]. The matrix of q, k and v,

@@ -31,9 +31,8 @@ type Move struct {
 var moves = map[string]Move{
 	"heads":         {To: permuteHeads, From: unpermuteHeads},
 	"sections":      {To: pairsApart, From: pairsTogether},
-	"+1":            {To: addOne, From: subtractOne},
-	"+1_mlx":        {To: addOne, From: subtractUnlessMLX},
-	"plus":          {To: addOne, From: subtractOne},
+	"plus":          {To: plus, From: minus},
+	"plus_mlx":      {To: plus, From: minusUnlessMLX},
 	"half_negative": {To: halfNegative, From: halfNegative},
 	"integers":      {To: narrowed, From: widened},
 	"transpose":     {To: outIn, From: inOut},

@@ -128,8 +128,8 @@ func unsplitKV(x *mlxModel, k *tensorfs.Tensor, base, _ string) error {
 }
 
 // one makes a tensor of one by the half of a move.
-func (x *mlxModel) one(move string, t *tensorfs.Tensor, name string) error {
-	made, err := moves[move].From(x.Walk, &part{module: &module{Tensor: &bareName, to: name}, param: ".weight"}, t)
+func (x *mlxModel) one(t *tensorfs.Tensor, name, move string, args ...string) error {
+	made, err := moves[move].From(x.Walk, &part{module: &module{Tensor: &bareName, to: name}, param: ".weight", args: args}, t)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func unsum(x *mlxModel, t *tensorfs.Tensor, base, end string) error {
 	if len(t.Numbers()) != 1 {
 		return x.Put(base+end, t, OriginOf(t), true)
 	}
-	return x.one("+1", t, base+end)
+	return x.one(t, base+end, "plus", "1")
 }
 
 // channels puts the kernels of a convolution, [C, K, 1], into the directory as
@@ -169,7 +169,7 @@ func turned(x *mlxModel, t *tensorfs.Tensor, base, end string) error {
 	if !ok { // not converted
 		return x.asStored(t, base+end)
 	}
-	return x.one("transpose", t, name)
+	return x.one(t, name, "transpose")
 }
 
 // unprefixed puts any other tensor of GPT-2 into the directory.

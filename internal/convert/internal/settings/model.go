@@ -322,7 +322,7 @@ func (c call) list(i int) []any {
 }
 
 // movedAlike are the moves that leave a shape as it is.
-var movedAlike = []string{"heads", "+1", "+1_mlx", "keep", "groups", "thirds", "tokens"}
+var movedAlike = []string{"heads", "plus", "plus_mlx", "keep", "groups", "thirds", "tokens"}
 
 // checkShapes refuses settings that the shapes of tensors contradict. It ends at the
 // first layer that is not there, so a file's number of layers costs nothing.
