@@ -134,6 +134,7 @@ func TestTowerNames(t *testing.T) {
 			vision.deepstack.2.norm.bias vision.deepstack.2.norm.weight`,
 		"glm-asr":    "audio.boundaries.weight vision.boi_embedding.weight vision.eoi_embedding.weight",
 		"minimax-m3": "vision.patch_embedding.1.weight",
+		"glm5-next":  "vision.patch_embedding.1.weight",
 	}
 	for dir := range towerTables(t) {
 		name := filepath.Base(dir)

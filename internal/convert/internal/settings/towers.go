@@ -186,6 +186,13 @@ var towerMeanings = map[string]meaning{
 		}
 		return layers
 	}},
+	// A whole number of the preprocessor's file.
+	"processor": {toGGUF: func(c call) any {
+		if n, ok := c.cfg.Integer(processed(c.args[0].Name)...); ok {
+			return n
+		}
+		return nil
+	}},
 	// A list of one number.
 	"list": {toGGUF: func(c call) any {
 		n, ok := c.arg(0).(int64)
@@ -286,7 +293,7 @@ var towerMeanings = map[string]meaning{
 	// Whether the inputs of layers are clipped.
 	"clipped":       {fromGGUF: func(c call) any { return c.given.Tensor(layerPrefix(0)+"attention.q.input_max") != nil }},
 	"text_sections": {fromGGUF: func(c call) any { return c.known["text_sections"] }},
-	"square":        {fromGGUF: func(c call) any { return c.number(0) * c.number(0) }},
+	"square":        {toGGUF: square, fromGGUF: square},
 	// How often a share goes into one.
 	"inverse": {toGGUF: func(c call) any {
 		x, ok := c.arg(0).(float64)
@@ -312,6 +319,8 @@ func deepstackIndexes(c call) any {
 	}
 	return list
 }
+
+func square(c call) any { return c.number(0) * c.number(0) }
 
 func colours(c call) any {
 	field := c.args[0].Name
