@@ -93,6 +93,7 @@ var moves = map[string]Move{
 	"by_axis":       {To: otherAxisFirst, From: otherAxisFirst},
 	"pairs_by_axis": {To: pairsByAxis, From: axesByPair},
 	"but_first":     {To: butFirst, From: noFirst},
+	"summed":        {To: summed, From: noFrames},
 	"axes":          {To: axesTogether, From: axesApart},
 
 	// Of audio towers.
