@@ -30,7 +30,10 @@ SMALL = {
     "meralion2": "whisper-enc.cpp: model.position_embeddings->ne[1] >= n_pos",
 }
 # The converter's own file is refused as well.
-REFUSED = {"qwen3-omni": "llama.cpp refuses two towers in one file"}
+REFUSED = {
+    "qwen3-omni": "llama.cpp refuses two towers in one file",
+    "gemma3n": "llama.cpp takes 256 numbers of each layer for a token, and the toy has 8",
+}
 
 
 def picture(colour) -> bytes:

@@ -98,6 +98,7 @@ var moves = map[string]Move{
 
 	// Of audio towers.
 	"column":    {To: biasOfColumns, From: biasOfNumbers, AnyShape: true},
+	"plane":     {To: biasOfPlanes, From: biasOfNumbers, AnyShape: true},
 	"sinusoids": {Find: sinusoids, InConfig: true},
 	"row_of":    {Find: rowOfTokens, All: joinRows},
 	"softplus":  {To: softplus, From: ofNumbers(arrange.InverseSoftplus)},
