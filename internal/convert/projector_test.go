@@ -247,6 +247,7 @@ func TestProjectorRefusals(t *testing.T) {
 	}{
 		{"llava", nil, nil, "", `model_type is "clip_vision_model", and only "pixtral" can be said`},
 		{"smollm3", nil, nil, "", `no projector of the class "SmolLM3ForCausalLM" is known`},
+		{"../vision/sarashina2-vision", nil, nil, "", `"Sarashina2VisionForCausalLM" is known: a norm behind its tower changes what the language model sees`},
 		{"gemma3-vl", config("config.json:vision_config", nil), nil, "", "config.json: it has no vision_config"},
 		{"gemma3-vl", config("config.json:vision_config.hidden_act", "relu"), nil, "", `hidden_act is "relu", and only "gelu_pytorch_tanh" can be said`},
 		{"gemma3-vl", config("config.json:vision_config.image_size", nil), nil, "", "it has no image_size"},

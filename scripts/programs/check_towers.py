@@ -89,7 +89,10 @@ def main() -> None:
         gguf = case.seen / "gguf"
         if not (gguf / "mmproj.gguf").exists() or not (gguf / "model.gguf").exists():
             left = json.loads((gguf / "tensorfs.json").read_text())
-            common.tell(case.name, case.form, case.source, PROGRAM, skipped=f"there is no file of its tower: {left.get('left_out') or left.get('reason')}")
+            why = f"there is no file of its tower: {left.get('left_out') or left.get('reason')}"
+            if (gguf / "mmproj.gguf").exists():
+                why = "its language model is a directory of its own"
+            common.tell(case.name, case.form, case.source, PROGRAM, skipped=why)
             continue
         if why := REFUSED.get(case.name):
             common.tell(case.name, case.form, case.source, PROGRAM, skipped=why)

@@ -38,7 +38,7 @@ func ToProjector(m *tensorfs.Model, cfg Fields, part architectures.Part) (*Proje
 		return nil, err
 	}
 	if x.Projector = architectures.ProjectorOf(class, part); x.Projector == nil {
-		return nil, fmt.Errorf("no %sprojector of the class %s is known", soundOf(part), Shown(cmp.Or(class.Name, class.ModelType)))
+		return nil, fmt.Errorf("no %sprojector of the class %s is known%s", soundOf(part), Shown(cmp.Or(class.Name, class.ModelType)), reasonOf(class, part))
 	}
 	s := x.model
 	s.arch = x.Settings
@@ -65,6 +65,18 @@ func ToProjector(m *tensorfs.Model, cfg Fields, part architectures.Part) (*Proje
 	s.agree("check")
 	s.checkUnknownTower(cfg.top, part)
 	return x, s.err()
+}
+
+// reasonOf returns why no tower of a class is made, after a colon, "" if that is not known.
+func reasonOf(class architectures.Class, part architectures.Part) string {
+	at := slices.IndexFunc(architectures.Support(), func(c architectures.Supported) bool { return c.Class == class.Name })
+	if at < 0 {
+		return ""
+	}
+	if why := architectures.Support()[at].Columns[string(part)].Reason; why != "" {
+		return ": " + why
+	}
+	return ""
 }
 
 // soundOf is what messages put before the projector of a part: vision is what they mean
