@@ -30,7 +30,7 @@ func mistake(file string, line int, format string, args ...any) error {
 var knownWords = strings.Fields(`
 	makes prefix again mlx bare first layer last next dropped varies sizes implied
 	class writes whole gguf when where tokenizer traits answers only known refuse rope keys needs vocab config heads yarn period ends check agree hf_agree mlx_agree
-	tower rows types beside joined text tokens marked within also spelled`)
+	tower rows types beside joined text tokens marked within also spelled numbers`)
 
 // ownWords are not taken over from the block that a block is like.
 var ownWords = []string{"class", "writes", "gguf", "when", "where", "traits", "yarn", "period", "answers", "bare", "beside", "joined", "text", "tokens", "marked"}

@@ -9,7 +9,7 @@ import (
 // TestProjectors checks the text beyond its syntax. Each class has one projector, and no two of its
 // tensors have the same name on one side, except tensors that are parts of one.
 func TestProjectors(t *testing.T) {
-	if n := len(Projectors()); n != 45 {
+	if n := len(Projectors()); n != 49 {
 		t.Errorf("%d projectors", n)
 	}
 	seen := map[Part]map[Class]bool{Vision: {}, Audio: {}}

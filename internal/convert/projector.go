@@ -78,6 +78,9 @@ func newProjector(m *tensorfs.Model, cfg settings.Fields, part architectures.Par
 		return nil, err
 	}
 	tower, err := layout.TowerOf(about.Projector, about.Fact)
+	if err == nil {
+		err = tower.Label(m.Tensors, layout.HF)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -236,6 +236,7 @@ func TestProjectorTypes(t *testing.T) {
 
 // TestProjectorRefusals holds why there is no file of a vision tower.
 func TestProjectorRefusals(t *testing.T) {
+	const stages = "model.vision_tower.timm_model.blocks."
 	config := func(path string, value any) map[string]any { return map[string]any{path: value} }
 	for _, c := range []struct {
 		model   string
@@ -246,6 +247,7 @@ func TestProjectorRefusals(t *testing.T) {
 	}{
 		{"llava", nil, nil, "", `model_type is "clip_vision_model", and only "pixtral" can be said`},
 		{"smollm3", nil, nil, "", `no projector of the class "SmolLM3ForCausalLM" is known`},
+		{"../vision/sarashina2-vision", nil, nil, "", `"Sarashina2VisionForCausalLM" is known: a norm behind its tower changes what the language model sees`},
 		{"gemma3-vl", config("config.json:vision_config", nil), nil, "", "config.json: it has no vision_config"},
 		{"gemma3-vl", config("config.json:vision_config.hidden_act", "relu"), nil, "", `hidden_act is "relu", and only "gelu_pytorch_tanh" can be said`},
 		{"gemma3-vl", config("config.json:vision_config.image_size", nil), nil, "", "it has no image_size"},
@@ -281,6 +283,15 @@ func TestProjectorRefusals(t *testing.T) {
 		{"../vision/kimi-k25", config("config.json:vision_config.num_attention_heads", 3), nil, "", "does not divide into heads"},
 		{"../vision/kimi-k25", config("config.json:vision_config.merge_type", "sd1"), nil, "", `merge_type is "sd1"`},
 		{"../vision/lighton-ocr", nil, map[string]string{"model.vision_projection.norm.weight": ""}, "", "mm.input_norm.weight"},
+		{"../vision/glm5-next", config("preprocessor_config.json:max_image_tokens", 1<<40), nil, "", "max_pixels"},
+		{"../vision/muse-glimmer", config("config.json:vision_config.patch_temporal", 3), nil, "", "patch_temporal is 3"},
+		{"../vision/muse-glimmer", config("config.json:vision_config.pos_emb_width", 8), nil, "", "pos_emb_width is 8"},
+		{"../vision/muse-glimmer", config("config.json:vision_config.patch_size", 5), nil, "", "does not fit frames of 5 by 5"},
+		{"../vision/muse-glimmer", config("config.json:vision_config.layer_types", slices.Repeat([]string{"full_attention"}, 5)), nil, "", "layer_types"},
+		{"../vision/gemma3n", config("config.json:vision_config.architecture", "resnet50"), nil, "", `architecture is "resnet50"`},
+		{"../vision/gemma3n", nil, map[string]string{stages + "0.1.bn1.weight": ""}, "", "the tensor layers.0.1.edge.expand_norm.weight is missing, which is v.blk.0.1.bn1.weight"},
+		{"../vision/gemma3n", nil, map[string]string{stages + "0.1.bn1.weight": stages + "0.00.bn1.weight"}, "", "does not have"},
+		{"../vision/gemma3n", nil, map[string]string{stages + "0.1.bn1.weight": stages + "0.70000.bn1.weight"}, "", "does not have"},
 	} {
 		m := opened(t, c.model)
 		if c.config != nil || c.tensors != nil || c.drop != "" {

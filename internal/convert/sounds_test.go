@@ -70,6 +70,7 @@ func TestTowerTables(t *testing.T) {
 // rounding of convolutions to F16.
 func TestTowersBack(t *testing.T) {
 	lossy := map[string]bool{"glm-asr": true, "granite-speech": true, "lfm2-audio": true, "qwen2.5-omni": true, "qwen3-omni": true, "ultravox": true}
+	refused := map[string]string{"muse-glimmer": "is the sum of frames, which no GGUF file has"}
 	for dir := range towerTables(t) {
 		name := filepath.Base(dir)
 		if lossy[name] {
@@ -95,7 +96,11 @@ func TestTowersBack(t *testing.T) {
 			var made layout.List
 			w := p.tower.Walk(own, layout.HF, p.about.Fact)
 			w.Sink = &made
-			if err := w.Run(); err != nil {
+			err = w.Run()
+			if why := refused[name]; why != "" && err != nil && strings.Contains(err.Error(), why) {
+				break
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range made.Tensors {
@@ -120,6 +125,9 @@ func TestTowersBack(t *testing.T) {
 			}
 			want[as] = numbersOf(t, source)
 		}
+		if refused[name] != "" {
+			want = map[string]string{}
+		}
 		t.Run(name, func(t *testing.T) { testwhole.Same(t, got, want) })
 	}
 }
@@ -134,6 +142,7 @@ func TestTowerNames(t *testing.T) {
 			vision.deepstack.2.norm.bias vision.deepstack.2.norm.weight`,
 		"glm-asr":    "audio.boundaries.weight vision.boi_embedding.weight vision.eoi_embedding.weight",
 		"minimax-m3": "vision.patch_embedding.1.weight",
+		"glm5-next":  "vision.patch_embedding.1.weight",
 	}
 	for dir := range towerTables(t) {
 		name := filepath.Base(dir)

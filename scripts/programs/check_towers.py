@@ -30,7 +30,10 @@ SMALL = {
     "meralion2": "whisper-enc.cpp: model.position_embeddings->ne[1] >= n_pos",
 }
 # The converter's own file is refused as well.
-REFUSED = {"qwen3-omni": "llama.cpp refuses two towers in one file"}
+REFUSED = {
+    "qwen3-omni": "llama.cpp refuses two towers in one file",
+    "gemma3n": "llama.cpp takes 256 numbers of each layer for a token, and the toy has 8",
+}
 
 
 def picture(colour) -> bytes:
@@ -86,7 +89,10 @@ def main() -> None:
         gguf = case.seen / "gguf"
         if not (gguf / "mmproj.gguf").exists() or not (gguf / "model.gguf").exists():
             left = json.loads((gguf / "tensorfs.json").read_text())
-            common.tell(case.name, case.form, case.source, PROGRAM, skipped=f"there is no file of its tower: {left.get('left_out') or left.get('reason')}")
+            why = f"there is no file of its tower: {left.get('left_out') or left.get('reason')}"
+            if (gguf / "mmproj.gguf").exists():
+                why = "its language model is a directory of its own"
+            common.tell(case.name, case.form, case.source, PROGRAM, skipped=why)
             continue
         if why := REFUSED.get(case.name):
             common.tell(case.name, case.form, case.source, PROGRAM, skipped=why)

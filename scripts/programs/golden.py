@@ -149,6 +149,8 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
     base.gguf.TensorNameMap.block_mappings_cfg = dict(names)
     # Its names of a projector's layers go as far as the layers of the tower, and a toy has fewer.
     base.gguf.get_tensor_name_map = lambda arch, n: base.gguf.TensorNameMap(arch, max(n, 8) if arch == base.gguf.MODEL_ARCH.MMPROJ else n)
+    # It has no name for the norms of Gemma 3n's convolutions before the layers, and stops there.
+    base.gguf.TensorNameMap.block_mappings_cfg[base.gguf.MODEL_TENSOR.A_ENC_CONV1D_NORM] += ("model.audio_tower.subsample_conv_projection.conv_{bid}.norm",)
     from conversion.deepseek import DeepseekV32Model
 
     def meant(self, tokenizer) -> str:

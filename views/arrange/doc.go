@@ -10,6 +10,6 @@
 // a row of blocks is an error. So is every move of 8-bit floats whose scales belong
 // to blocks of rows: they are converted first.
 //
-// The package computes nothing but what [Add] and [NegativeExp] do, and their inverses
+// The package computes nothing but what [Add], [Sum] and [NegativeExp] do, and the inverses
 // [Subtract] and [LogOfNegative].
 package arrange

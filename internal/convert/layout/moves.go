@@ -92,10 +92,12 @@ var moves = map[string]Move{
 	"by_axis":       {To: otherAxisFirst, From: otherAxisFirst},
 	"pairs_by_axis": {To: pairsByAxis, From: axesByPair},
 	"but_first":     {To: butFirst, From: noFirst},
+	"summed":        {To: summed, From: noFrames},
 	"axes":          {To: axesTogether, From: axesApart},
 
 	// Of audio towers.
 	"column":    {To: biasOfColumns, From: biasOfNumbers, AnyShape: true},
+	"plane":     {To: biasOfPlanes, From: biasOfNumbers, AnyShape: true},
 	"sinusoids": {Find: sinusoids, InConfig: true},
 	"row_of":    {Find: rowOfTokens, All: joinRows},
 	"softplus":  {To: softplus, From: ofNumbers(arrange.InverseSoftplus)},

@@ -19,6 +19,18 @@ func columnOf(weight []string) []string {
 	return append([]string{weight[0]}, slices.Repeat([]string{"1"}, len(weight)-2)...)
 }
 
+// planesOf returns the dimensions that GGUF has for the bias of a convolution of planes.
+func planesOf(weight []string) []string { return []string{"1", weight[0], "1", "1"} }
+
+// biasOfPlanes gives the bias of a convolution of planes GGUF's dimensions.
+func biasOfPlanes(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s := t.Numbers()
+	if p.param != ".bias" || len(s) != 1 {
+		return t, nil
+	}
+	return arrange.Reshape(t, 1, s[0], 1, 1)
+}
+
 // biasOfColumns gives the bias of a convolution GGUF's dimensions.
 func biasOfColumns(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	s := t.Numbers()
@@ -28,16 +40,17 @@ func biasOfColumns(_ *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, erro
 	return arrange.Reshape(t, append([]int64{s[0]}, slices.Repeat([]int64{1}, len(p.Shape)-2)...)...)
 }
 
-// biasOfNumbers undoes it.
+// biasOfNumbers undoes both.
 func biasOfNumbers(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	if p.param != ".bias" {
 		return t, w.shaped(t, p.Shape, p.param)
 	}
 	s := t.Numbers()
-	if len(s) == 0 || slices.ContainsFunc(s[1:], func(n int64) bool { return n != 1 }) {
+	n := rowsBefore(append(slices.Clone(s), 1))
+	if len(s) == 0 || !slices.Contains(s, n) {
 		return nil, fmt.Errorf("shape %v of %s does not fit the bias of a convolution", s, tensorfs.Quote(t.Source))
 	}
-	return arrange.Reshape(t, s[0])
+	return arrange.Reshape(t, n)
 }
 
 // rowOfTokens finds the row of one token.

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ type Tower struct {
 	Deepstack []bool // the layers whose results go to the language model, if any
 
 	facts     architectures.Facts
+	labels    []string          // of the layers, if these are not their numbers; see Label
 	layer     int64             // that is named
 	directory map[string]string // names on the side of Hugging Face
 }
@@ -43,6 +45,45 @@ func TowerOf(p *architectures.Projector, facts architectures.Facts) (*Tower, err
 		x.Deepstack = append(x.Deepstack, deep == true)
 	}
 	return x, nil
+}
+
+// Label finds the layers of a tower whose layers have two numbers, a stage and a block in it, by the names of its tensors on a
+// side. Other towers stay as they are.
+func (x *Tower) Label(list []tensorfs.Tensor, from Side) error {
+	if !slices.Contains(x.Settings.Words("numbers"), "stages") {
+		return nil
+	}
+	prefix := x.Architecture.Blocks
+	if from == HF {
+		prefix = x.Published(x.InHF(x.Prefix, "", 0))
+	}
+	var found [][2]int
+	for i := range list {
+		name := list[i].Source
+		if from == HF {
+			name = x.Published(name)
+		}
+		rest, ok := strings.CutPrefix(name, prefix)
+		parts := strings.SplitN(rest, ".", 3)
+		if !ok || len(parts) < 3 {
+			continue
+		}
+		stage, errStage := strconv.ParseUint(parts[0], 10, 16)
+		block, errBlock := strconv.ParseUint(parts[1], 10, 16)
+		if errStage == nil && errBlock == nil {
+			found = append(found, [2]int{int(stage), int(block)})
+		}
+	}
+	slices.SortFunc(found, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
+	if found = slices.Compact(found); len(found) == 0 || len(found) > maxTowerLayers {
+		return fmt.Errorf("the %s tower has %d blocks, and 1 to %d are read", x.Part, len(found), maxTowerLayers)
+	}
+	x.labels = make([]string, len(found))
+	for i, at := range found {
+		x.labels[i] = fmt.Sprintf("%d.%d", at[0], at[1])
+	}
+	x.Layers = int64(len(found))
+	return nil
 }
 
 // placesOf returns what a directory calls the projectors of a tower that has several, by their numbers in GGUF with a dot. The numbers
@@ -93,6 +134,11 @@ func (x *Tower) Drops(source string) bool {
 // Model returns tensors as a model of their own, by the names of modules in
 // formats/architectures/towers.txt. from is the side whose names they have.
 func (x *Tower) Model(list []tensorfs.Tensor, from Side) (*tensorfs.Model, error) {
+	if x.labels == nil {
+		if err := x.Label(list, from); err != nil {
+			return nil, err
+		}
+	}
 	known := x.names(from)
 	m := &tensorfs.Model{Layout: map[Side]string{GGUF: "gguf", HF: "hf"}[from]}
 	for _, t := range list {
@@ -172,7 +218,7 @@ func (x *Tower) names(from Side) map[string]string {
 	for x.layer = range x.Layers {
 		for i := range x.Layer {
 			if t := &x.Layer[i]; t.When.Holds(x.fact) {
-				add(t, strconv.FormatInt(x.layer, 10)+".", nth)
+				add(t, labelOf(x.labels, x.layer), nth)
 			}
 		}
 		if x.fact("deepstack") == true {
@@ -210,6 +256,14 @@ func (x *Tower) Walk(m *tensorfs.Model, to Side, facts architectures.Facts) *Wal
 		x.layer = w.layer
 		return x.fact(name)
 	})
-	w.Layers = x.Layers
+	w.Layers, w.labels = x.Layers, x.labels
 	return w
+}
+
+// labelOf is what names of tensors have for a layer, with a dot: its label, or its number if there are no labels.
+func labelOf(labels []string, layer int64) string {
+	if layer < int64(len(labels)) {
+		return labels[layer] + "."
+	}
+	return strconv.FormatInt(layer, 10) + "."
 }

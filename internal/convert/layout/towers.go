@@ -245,6 +245,31 @@ func noFirst(_ *Walk, p *part, _ *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return nil, fmt.Errorf("%s has a row before the positions, which no GGUF file has", tensorfs.Quote(p.canonical()))
 }
 
+// summed adds the frames of patches, [D, F*C*P*P], to one, [D, C, P, P].
+func summed(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	s, patch := t.Numbers(), w.Sizes.Len("patch")
+	frame := colours * patch * patch
+	if p.param != ".weight" {
+		return t, nil
+	}
+	if len(s) != 2 || frame < 1 || s[1]%frame != 0 {
+		return nil, fmt.Errorf("shape %v of %s does not fit frames of %d by %d", s, tensorfs.Quote(t.Source), patch, patch)
+	}
+	t, err := plain(t)
+	if err == nil {
+		t, err = arrange.Reshape(t, s[0], s[1]/frame, colours, patch, patch)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Sum(t, 1)
+}
+
+// noFrames refuses the way back.
+func noFrames(_ *Walk, p *part, _ *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	return nil, fmt.Errorf("%s is the sum of frames, which no GGUF file has", tensorfs.Quote(p.canonical()))
+}
+
 // axesTogether moves the rows of each head that turn from (time, height, width) of the first halves of pairs and then of the second
 // to both halves of time, of height and of width. What does not divide into axes is at the end and stays there.
 func axesTogether(w *Walk, _ *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {

@@ -54,8 +54,9 @@ type Walk struct {
 	facts   architectures.Facts
 	moves   map[string]Move
 	tensors *Tensors
-	used    []bool // tensors of the model that were made, or are of no use
-	layer   int64  // the one that is made
+	used    []bool   // tensors of the model that were made, or are of no use
+	labels  []string // of layers, if these are not their numbers
+	layer   int64    // the one that is made
 
 	made map[*architectures.Tensor]int // how often a module was made
 }
@@ -98,7 +99,7 @@ func (w *Walk) Run() error {
 	}
 	for w.layer = range w.Layers {
 		w.Sizes.Layer(w.layer)
-		if err := w.modules(w.Arch.Layer, fmt.Sprintf("%d.", w.layer)); err != nil {
+		if err := w.modules(w.Arch.Layer, labelOf(w.labels, w.layer)); err != nil {
 			return err
 		}
 	}
@@ -323,9 +324,12 @@ func (w *Walk) toGGUF(p *part) error {
 		}
 		return nil
 	}
-	if p.param == ".bias" && p.Moved("column") {
+	switch {
+	case p.param == ".bias" && p.Moved("column"):
 		err = w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), columnOf(p.Shape))
-	} else {
+	case p.param == ".bias" && p.Moved("plane"):
+		err = w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), planesOf(p.Shape))
+	default:
 		err = w.shaped(t, p.Shape, p.param)
 	}
 	if err != nil {
@@ -434,7 +438,7 @@ func (w *Walk) inLayer(stem string) string {
 	if w.isApart() && w.To == GGUF {
 		return w.nextIn(stem)
 	}
-	return architectures.Canonical(stem, fmt.Sprintf("%d.", w.layer))
+	return architectures.Canonical(stem, labelOf(w.labels, w.layer))
 }
 
 // Fact returns a fact of the model, for conditions: the sizes, what was given with the

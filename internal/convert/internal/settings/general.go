@@ -104,6 +104,11 @@ var generalMeanings = map[string]meaning{
 			c.notes = append(c.notes, fmt.Sprintf("config.json: %s", c.arg(1)))
 		}
 	})},
+	// What a user should know of the file in any case.
+	"tell": {toGGUF: check(func(c call) {
+		text, _ := c.arg(0).(string)
+		c.notes = append(c.notes, text)
+	})},
 	// The answer is one of two words, although the class's models answer with text.
 	"is_reranker": {toGGUF: func(c call) any { return c.isReranker() }},
 	"reranker": {toGGUF: check(func(c call) {

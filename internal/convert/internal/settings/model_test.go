@@ -12,7 +12,7 @@ import (
 // direction of its call, and that every function is named.
 func TestMeanings(t *testing.T) {
 	own := strings.Fields("layer_types layer kind head_size head_rows kv_rows rope tokenizer templates experts never qk_nope_head_dim") // of Model.fact
-	fields := strings.Fields("sum gating zero_every layers_are is words_are all_are there_up_to")                                       // take names of fields, or words
+	fields := strings.Fields("sum gating zero_every layers_are is words_are all_are there_up_to processor")                             // take names of fields, or words
 	called := map[string]bool{}
 	uses := func(arch string, e *architectures.Expr, to architectures.Direction) {
 		facts, functions := e.Uses()

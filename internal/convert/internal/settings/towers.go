@@ -38,7 +38,7 @@ func ToProjector(m *tensorfs.Model, cfg Fields, part architectures.Part) (*Proje
 		return nil, err
 	}
 	if x.Projector = architectures.ProjectorOf(class, part); x.Projector == nil {
-		return nil, fmt.Errorf("no %sprojector of the class %s is known", soundOf(part), Shown(cmp.Or(class.Name, class.ModelType)))
+		return nil, fmt.Errorf("no %sprojector of the class %s is known%s", soundOf(part), Shown(cmp.Or(class.Name, class.ModelType)), reasonOf(class, part))
 	}
 	s := x.model
 	s.arch = x.Settings
@@ -65,6 +65,18 @@ func ToProjector(m *tensorfs.Model, cfg Fields, part architectures.Part) (*Proje
 	s.agree("check")
 	s.checkUnknownTower(cfg.top, part)
 	return x, s.err()
+}
+
+// reasonOf returns why no tower of a class is made, after a colon, "" if that is not known.
+func reasonOf(class architectures.Class, part architectures.Part) string {
+	at := slices.IndexFunc(architectures.Support(), func(c architectures.Supported) bool { return c.Class == class.Name })
+	if at < 0 {
+		return ""
+	}
+	if why := architectures.Support()[at].Columns[string(part)].Reason; why != "" {
+		return ": " + why
+	}
+	return ""
 }
 
 // soundOf is what messages put before the projector of a part: vision is what they mean
@@ -186,6 +198,13 @@ var towerMeanings = map[string]meaning{
 		}
 		return layers
 	}},
+	// A whole number of the preprocessor's file.
+	"processor": {toGGUF: func(c call) any {
+		if n, ok := c.cfg.Integer(processed(c.args[0].Name)...); ok {
+			return n
+		}
+		return nil
+	}},
 	// A list of one number.
 	"list": {toGGUF: func(c call) any {
 		n, ok := c.arg(0).(int64)
@@ -286,7 +305,7 @@ var towerMeanings = map[string]meaning{
 	// Whether the inputs of layers are clipped.
 	"clipped":       {fromGGUF: func(c call) any { return c.given.Tensor(layerPrefix(0)+"attention.q.input_max") != nil }},
 	"text_sections": {fromGGUF: func(c call) any { return c.known["text_sections"] }},
-	"square":        {fromGGUF: func(c call) any { return c.number(0) * c.number(0) }},
+	"square":        {toGGUF: square, fromGGUF: square},
 	// How often a share goes into one.
 	"inverse": {toGGUF: func(c call) any {
 		x, ok := c.arg(0).(float64)
@@ -312,6 +331,8 @@ func deepstackIndexes(c call) any {
 	}
 	return list
 }
+
+func square(c call) any { return c.number(0) * c.number(0) }
 
 func colours(c call) any {
 	field := c.args[0].Name
