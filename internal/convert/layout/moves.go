@@ -40,6 +40,7 @@ var moves = map[string]Move{
 	"row":           {From: oneRow, AnyShape: true},
 	"groups":        {To: ungroup, From: group},
 	"grouped":       {Find: partOfGroups},
+	"sharded":       {To: unsharded},
 	"thirds":        {To: oneAfterAnother, From: threeOfEachHead},
 	"as":            {To: asHere, From: asThere},
 	"as_turned":     {To: asHereTurned, From: asThereTurned},
