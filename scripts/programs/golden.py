@@ -4,7 +4,8 @@ in the environment convert of those that ./setup makes
 save CASE CONFIG LIKE   a model of a class of transformers with the numbers of CONFIG and the tokenizer of the case LIKE
 random CASE CONFIG LIKE NAMES
                         the same of a class that transformers does not have: NAMES has a line for each tensor, its name and its dimensions,
-                        and after them its type if that is not the type of all (F32, F8_E4M3, F8_E8M0, I8, U8, E8M0 as U8, I64 of numbers below the number of experts)
+                        and after them its type if that is not the type of all (F32, F8_E4M3, F8_E8M0, I8, U8, E8M0 as U8, I64 of numbers below the number of experts),
+                        or -N if its last N rows are zeros
 convert CASE...         expected/CASE.meta.json and CASE.tensors.tsv, by the real converter
 hf CASE...              expected/CASE.hf.tsv and CASE.hf.config.json: the directory itself, as it has to come back from a GGUF file
 run CASE...             expected/CASE.run.json: tokens of texts, and what follows a prompt, by llama.cpp (scripts/setup has it) on gguf/ by $TENSORFS
@@ -104,6 +105,7 @@ def random(directory: Path, config: Path, like: Path, names: Path, dtype: str) -
     for line in names.read_text().splitlines():
         name, *shape = line.split()
         kind = shape.pop() if not shape[-1].isdigit() else ""
+        zeros, kind = (int(kind), "") if kind.startswith("-") else (0, kind)
         near = 1 if "norm" in name.lower() and name.endswith("weight") else 0
         numbers = [int(n) for n in shape]
         match kind:
@@ -114,9 +116,14 @@ def random(directory: Path, config: Path, like: Path, names: Path, dtype: str) -
                 made = torch.randint(0, json.loads(config.read_text())["n_routed_experts"], numbers, generator=g)
             case _:
                 made = (near + torch.randint(-16, 17, numbers, generator=g) / 128).to(torch.float32 if kind else getattr(torch, dtype))
+        if zeros:
+            made[zeros:] = 0
         tensors[name] = made
     directory.mkdir(exist_ok=True)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    if json.loads(config.read_text())["architectures"][0].startswith("MiniMax"):  # whose converter reads the index
+        index = dict(metadata={}, weight_map=dict.fromkeys(tensors, "model.safetensors"))
+        (directory / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
     around(directory, json.loads(config.read_text()), like)
 
 
