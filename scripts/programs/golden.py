@@ -68,6 +68,8 @@ def fill(model, seed: int) -> None:
             continue
         near = 1 if "norm" in name.lower() and name.endswith("weight") else 0
         p.data = (near + torch.randint(-16, 17, p.shape, generator=g) / 128).to(p.dtype)
+        if model.config.model_type == "chameleon" and p.dim() == 2 and "_norm." in name:  # as the release of 7B has them, and the converter all
+            p.data[:] = p.data[:1].clone()
     for name, module in model.named_modules():  # no position has these rows, and no GGUF file
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None):
             module.weight.data[: module.padding_idx + 1] = 0

@@ -30,6 +30,7 @@ type Move struct {
 // moves are what descriptions call the moves. The second column is modules.txt's.
 var moves = map[string]Move{
 	"heads":         {To: permuteHeads, From: unpermuteHeads},
+	"head_columns":  {To: permuteColumns, From: unpermuteColumns, AnyShape: true},
 	"sections":      {To: pairsApart, From: pairsTogether},
 	"+1":            {To: addOne, From: subtractOne},
 	"+1_mlx":        {To: addOne, From: subtractUnlessMLX},

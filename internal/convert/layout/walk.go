@@ -323,9 +323,11 @@ func (w *Walk) toGGUF(p *part) error {
 		}
 		return nil
 	}
-	if p.param == ".bias" && p.Moved("column") {
+	switch {
+	case p.param == ".bias" && p.Moved("column"):
 		err = w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), columnOf(p.Shape))
-	} else {
+	case p.Moved("head_columns"): // which holds the shape of a weight and of a bias
+	default:
 		err = w.shaped(t, p.Shape, p.param)
 	}
 	if err != nil {
