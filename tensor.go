@@ -97,6 +97,7 @@ type Quant struct {
 	Bits      int
 	GroupSize int     // elements per scale along a row; 0 for fp8
 	Block     [2]int  // fp8: rows and columns per scale; zero for one scale per tensor
+	Shards    int     // fp8: how many equal runs of rows have blocks of their own; 0 means one
 	Shape     []int64 // of the numbers, row-major (the codes' own shape counts packed words)
 	Weight    string  // name of the module's weight where the codes are stored under another name; "" otherwise
 	Scales    *Tensor

@@ -102,8 +102,8 @@ func globalFactor(c *codec, t *tensorfs.Tensor, g kernel.Group) error {
 const maxScales = 1 << 22
 
 // fp8Codec decodes 8-bit floats that have one scale, or one per block of rows
-// and columns of each matrix; blocks at the edges are cut off. A block of the
-// codec is one element.
+// and columns of each matrix, or of each shard of one; blocks at the edges are
+// cut off. A block of the codec is one element.
 func fp8Codec(t *tensorfs.Tensor, to kernel.Float) (codec, error) {
 	q := t.Quant
 	if err := checkCompanions(t); err != nil {
@@ -136,6 +136,12 @@ func fp8Codec(t *tensorfs.Tensor, to kernel.Float) (codec, error) {
 	rowsPer, colsPer := int64(q.Block[0]), int64(q.Block[1])
 	if rowsPer <= 0 || colsPer <= 0 {
 		return codec{}, fmt.Errorf("blocks of %d x %d do not exist; see raw/", rowsPer, colsPer)
+	}
+	if shards := int64(q.Shards); shards > 1 {
+		if len(t.Shape) != 2 || rows%shards != 0 {
+			return codec{}, fmt.Errorf("shape %v does not divide into %d shards; see raw/", t.Shape, shards)
+		}
+		rows /= shards
 	}
 	perRow := divideUp(cols, colsPer)
 	perMatrix := divideUp(rows, rowsPer) * perRow

@@ -317,6 +317,17 @@ func fp8(data func([]byte) tensorfs.Data, d, scaleType tensorfs.DType, block [2]
 	return conversion{fmt.Sprintf("fp8 %v %v blocks %v scales %v %v", d, shape, block, scaleType, scaleShape), t, Options{}, halves(want)}
 }
 
+// sharded returns the conversion of a stack of 8-bit floats as one matrix that has scales for each shard.
+func sharded(c conversion) conversion {
+	shape, scales := c.t.Shape, *c.t.Quant.Scales
+	quant := *c.t.Quant
+	quant.Shards, quant.Shape = int(shape[0]), []int64{shape[0] * shape[1], shape[2]}
+	scales.Shape = []int64{scales.Shape[0] * scales.Shape[1], scales.Shape[2]}
+	quant.Scales, c.t.Shape, c.t.Quant = &scales, quant.Shape, &quant
+	c.name = fmt.Sprintf("%s of %d shards", c.name, quant.Shards)
+	return c
+}
+
 func fp8Cases(data func([]byte) tensorfs.Data) []conversion {
 	e4, e5, f32 := tensorfs.F8_E4M3, tensorfs.F8_E5M2, tensorfs.F32
 	return []conversion{
@@ -325,6 +336,7 @@ func fp8Cases(data func([]byte) tensorfs.Data) []conversion {
 		fp8(data, e4, tensorfs.F16, [2]int{}, []int64{13}, []int64{1}),
 		fp8(data, e4, f32, [2]int{2, 3}, []int64{5, 7}, []int64{3, 3}), // ragged below and at the side
 		fp8(data, e4, f32, [2]int{2, 3}, []int64{4, 6}, []int64{2, 2}),
+		sharded(fp8(data, e4, f32, [2]int{2, 3}, []int64{4, 5, 7}, []int64{4, 3, 3})),
 		fp8(data, e5, tensorfs.F16, [2]int{128, 128}, []int64{5, 7}, []int64{1, 1}), // larger than the matrix
 		fp8(data, e4, f32, [2]int{1 << 62, 1 << 62}, []int64{5, 7}, []int64{1, 1}),
 		fp8(data, e4, tensorfs.BF16, [2]int{1, 7}, []int64{5, 7}, []int64{5, 1}), // per row

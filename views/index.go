@@ -260,7 +260,8 @@ type Module struct {
 	Weight string  `json:"weight"` // its name in the views that show its numbers
 	Shape  []int64 `json:"shape"`  // of the numbers
 	Block  *[2]int `json:"block,omitempty"`
-	Scales string  `json:"scales"` // names of other files of raw/
+	Shards int     `json:"shards,omitempty"` // runs of rows; each has blocks of its own
+	Scales string  `json:"scales"`           // names of other files of raw/
 	Biases string  `json:"biases,omitempty"`
 	Global string  `json:"global,omitempty"`
 }
@@ -288,6 +289,9 @@ func appendModule(dst []byte, t *tensorfs.Tensor) []byte {
 	dst = appendShape(append(dst, `,"shape":`...), q.Shape)
 	if q.Block != [2]int{} {
 		dst = appendShape(append(dst, `,"block":`...), []int64{int64(q.Block[0]), int64(q.Block[1])})
+	}
+	if q.Shards > 0 {
+		dst = strconv.AppendInt(append(dst, `,"shards":`...), int64(q.Shards), 10)
 	}
 	name := func(key string, t *tensorfs.Tensor) {
 		if t != nil {

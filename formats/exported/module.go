@@ -29,6 +29,7 @@ func newModule(codes int, e jsonobj.Object) module {
 	if block, _ := integers(m.Raw("block")); len(block) == 2 {
 		x.quant.Block = [2]int{int(block[0]), int(block[1])}
 	}
+	x.quant.Shards, _ = m.Raw("shards").Int()
 	for i, key := range []string{"scales", "biases", "global"} {
 		x.companions[i] = str(m.Raw(key))
 	}

@@ -3,6 +3,7 @@ package hf
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/packing"
@@ -15,6 +16,7 @@ import (
 //	[..., N, 1], or [N] beside [N, K]  one per row
 //	[..., 1, 1]                        one per matrix of a stack
 //	[..., ceil(N/R), ceil(K/C)]        one per block of R x C, where config.json names R and C
+//	[S*ceil(N/S/R), ceil(K/C)]         the same in each of S shards of rows, for S processors, of MiMo's q, k and v
 func fp8(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
 	w, s := m.main, m.parts[0]
 	if !slices.Contains([]tensorfs.DType{tensorfs.F32, tensorfs.BF16, tensorfs.F16, tensorfs.F8_E8M0}, s.DType) {
@@ -25,7 +27,11 @@ func fp8(_ *builder, q *quantConfig, m *module) (*tensorfs.Quant, error) {
 	block := q.blockOf(m)
 	switch last := len(w.Shape) - 1; {
 	case block[0] > 0:
-		if last < 1 || !slices.Equal(s.Shape, scaleShape(w.Shape, block)) {
+		fits := last > 0 && slices.Equal(s.Shape, scaleShape(w.Shape, block))
+		if !fits && last == 1 && strings.HasSuffix(m.stem, ".qkv_proj.weight") {
+			quant.Shards = shardsOf(w.Shape, s.Shape, block)
+		}
+		if !fits && quant.Shards == 0 {
 			return nil, fmt.Errorf("scales of shape %v do not fit blocks of %d x %d in shape %v", s.Shape, block[0], block[1], w.Shape)
 		}
 		quant.Block = block
@@ -60,4 +66,16 @@ func scaleShape(shape []int64, block [2]int) []int64 {
 		*d = *d/int64(size) + min(*d%int64(size), 1)
 	}
 	return s
+}
+
+// shardsOf returns into how many shards a matrix is divided if its scales are the shards'
+// scales, one after the other; 0 if no known number of shards has such scales.
+func shardsOf(shape, scales []int64, block [2]int) int {
+	for _, n := range []int64{8, 4} { // as llama.cpp's converter tries them
+		shard := scaleShape([]int64{shape[0] / n, shape[1]}, block)
+		if shape[0]%n == 0 && slices.Equal(scales, []int64{n * shard[0], shard[1]}) {
+			return int(n)
+		}
+	}
+	return 0
 }

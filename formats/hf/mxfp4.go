@@ -38,10 +38,14 @@ func mxfp4(b *builder, _ *quantConfig, m *module) (*tensorfs.Quant, error) {
 	return q, nil
 }
 
-// fp4 attaches the scales of DeepSeek's experts, whose bytes are MXFP4 under other types:
+// fp4 attaches the scales of the experts of DeepSeek and of MiMo V2.5 Pro, whose bytes are MXFP4 under other
+// types and names:
 //
 //	X.weight   I8 [N, K/2]         the low nibble first
 //	X.scale    F8_E8M0 [N, K/32]
+//
+//	X.weight         U8 [N, K/2]
+//	X.weight_scale   U8 [N, K/32]
 func fp4(_ *builder, _ *quantConfig, m *module) (*tensorfs.Quant, error) {
 	return packing.MXFP4(m.main, m.parts[0])
 }

@@ -39,6 +39,7 @@ var schemes = []scheme{
 	{name: "FP8 with Mistral's scales", methods: []string{"fp8"}, main: ".weight", codes: f8, need: []string{".qscale_weight"}, decode: fp8},
 	{name: "FP8 with DeepSeek's scales", methods: []string{"fp8"}, main: ".weight", codes: f8, need: []string{".scale"}, decode: fp8},
 	{name: "DeepSeek's FP4", methods: []string{"fp8"}, main: ".weight", codes: i8, need: []string{".scale"}, scales: []tensorfs.DType{tensorfs.F8_E8M0}, decode: fp4},
+	{name: "MiMo's MXFP4", methods: []string{"fp8"}, main: ".weight", codes: u8, need: []string{".weight_scale"}, scales: u8, decode: fp4},
 	{name: "compressed-tensors MXFP8", methods: []string{"compressed-tensors"}, main: ".weight", codes: f8, need: []string{".weight_scale"}, scales: u8, decode: mxfp8},
 	{name: "FP8 with scales", methods: []string{"fp8", "fbgemm_fp8", "compressed-tensors", "modelopt", "quark"}, main: "", codes: f8, need: []string{"_scale"}, not: []string{"_zero_point", "_scale_2"}, decode: fp8},
 	{name: "gpt-oss MXFP4", methods: []string{"mxfp4"}, main: "_blocks", codes: u8, need: []string{"_scales"}, decode: mxfp4},

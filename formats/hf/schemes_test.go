@@ -20,6 +20,7 @@ func st(name string, t tensorfs.DType, shape ...int64) testmodel.SafeTensor {
 
 const (
 	x       = "model.layers.0.self_attn.q_proj" // canonically layers.0.attention.q
+	qkv     = "model.layers.0.self_attn.qkv_proj"
 	experts = "model.layers.0.mlp.experts."
 )
 
@@ -126,6 +127,24 @@ func TestSchemes(t *testing.T) {
 			name: "fp8 by ModelOpt", config: `{}`, extra: map[string]string{"hf_quant_config.json": `{"producer":{"name":"modelopt"},"quantization":{"quant_algo":"FP8"}}`}, label: "modelopt FP8", main: x + ".weight",
 			tensors: tensors(st(x+".weight", f8, 2, 3), st(x+".weight_scale", f32), st(x+".input_scale", f32)),
 			want:    &quant{"fp8", 8, 0, [2]int{}, []int64{2, 3}, "", "layers.0.attention.q.scale", ""},
+		},
+		{
+			name: "fp8 blocks of q, k and v for four processors", config: q(`{"quant_method":"fp8","weight_block_size":[128,128]}`), label: "fp8, blocks of 128 x 128", main: qkv + ".weight",
+			tensors: tensors(st(qkv+".weight", f8, 1248, 160), st(qkv+".weight_scale_inv", f32, 12, 2)),
+			want:    &quant{"fp8", 8, 0, [2]int{128, 128}, []int64{1248, 160}, "", "layers.0.attention.qkv.scale_inv", ""},
+		},
+		{
+			name: "fp8 blocks of q, k and v for five processors", config: q(`{"quant_method":"fp8","weight_block_size":[128,128]}`), label: "fp8, blocks of 128 x 128", main: qkv + ".weight",
+			tensors: tensors(st(qkv+".weight", f8, 1250, 160), st(qkv+".weight_scale_inv", f32, 15, 2)), raw: "do not fit blocks of 128 x 128 in shape [1250 160]",
+		},
+		{
+			name: "fp8 blocks of another matrix for four processors", config: q(`{"quant_method":"fp8","weight_block_size":[128,128]}`), label: "fp8, blocks of 128 x 128", main: x + ".weight",
+			tensors: tensors(st(x+".weight", f8, 1248, 160), st(x+".weight_scale_inv", f32, 12, 2)), raw: "do not fit blocks of 128 x 128 in shape [1248 160]",
+		},
+		{
+			name: "MiMo's MXFP4", config: q(`{"quant_method":"fp8","weight_block_size":[128,128],"store_dtype":"mxfp4"}`), label: "fp8, blocks of 128 x 128", main: x + ".weight",
+			tensors: tensors(st(x+".weight", u8, 2, 32), st(x+".weight_scale", u8, 2, 2)),
+			want:    &quant{"mxfp4", 4, 32, [2]int{}, []int64{2, 64}, "", "layers.0.attention.q.scale", ""},
 		},
 		{
 			name: "fp8 blocks of another size", config: q(`{"quant_method":"fp8","weight_block_size":[64,64]}`), label: "fp8, blocks of 64 x 64", main: x + ".weight",

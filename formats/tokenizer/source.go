@@ -187,6 +187,7 @@ func (s *source) fast(v *Vocabulary) {
 	d := s.document
 	d.listed = len(d.added)
 	s.aside()
+	v.Own = len(d.model.texts)
 	switch form := d.model.form(); {
 	case form == "BPE" && d.model.byteFallback:
 		s.charBPE(v)

@@ -14,6 +14,7 @@ type Vocabulary struct {
 	Model   string         // as GGUF calls it: one of BytesModel and the following ones, or none
 	Pre     string         // llama.cpp's name for how texts are cut into words
 	Tokens  []string       // by id, as Hugging Face spells them
+	Own     int            // how many of the tokens of a tokenizer.json are its model's, not added ones; 0 without the file
 	Types   []int32        // by id
 	Scores  []float32      // by id; nil if the model has no scores
 	Merges  []Merge        // in order of priority; nil if the model has no merges

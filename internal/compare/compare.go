@@ -129,7 +129,7 @@ func numbers(p Pair, opts Options) (m measure.Pair, why string) {
 func storage(t *tensorfs.Tensor) string {
 	s := fmt.Sprint(t.DType, t.BigEndian, t.Shape)
 	if q := t.Quant; q != nil {
-		s += fmt.Sprint(q.Mode, q.Bits, q.GroupSize, q.Block)
+		s += fmt.Sprint(q.Mode, q.Bits, q.GroupSize, q.Block, q.Shards)
 		for _, c := range companions(t) {
 			s += fmt.Sprint(c.DType, c.BigEndian, c.Shape)
 		}

@@ -36,7 +36,7 @@ func composed(m *tensorfs.Model, opts Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	given := settings.Given{Rows: int64(rows), Tokenizer: len(vocabulary.Tokens) > 0, Templates: len(vocabulary.Templates), Tensor: layout.TensorsOf(m).Find}
+	given := settings.Given{Rows: int64(rows), Tokenizer: len(vocabulary.Tokens) > 0, Own: int64(vocabulary.Own), Templates: len(vocabulary.Templates), Tensor: layout.TensorsOf(m).Find}
 	meta, err := about.Keys(given)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ var towers = []struct{ name, source, tower string }{
 	{"vision.", "", Vision}, {"resampler.", "", Vision}, {"", "vision_tower.", Vision}, {"", "model.vision_tower.", Vision}, {"", "vision_model.", Vision},
 	{"audio.", "", Audio}, {"", "audio_tower.", Audio}, {"", "model.audio_tower.", Audio},
 	{"", "model.layerwise_projectors.", projectorTower}, {"", "model.spatial_projectors.", projectorTower},
-	{"", "speech_encoder.", Audio}, {"", "ln_speech.", projectorTower}, {"", "speech_audio_adapter.", projectorTower},
+	{"", "speech_encoder.", Audio}, {"", "audio_encoder.", Audio}, {"", "speech_embeddings.", Audio}, {"", "ln_speech.", projectorTower}, {"", "speech_audio_adapter.", projectorTower},
 	{"", "model.visual.", Vision}, {"", "thinker.visual.", Vision}, {"", "thinker.audio_tower.", Audio}, {"", "talker.", Speech}, {"", "token2wav.", Speech}, {"", "code2wav.", Speech}, {"", "depthformer.", Speech}, {"", "depth_", Speech}, {"", "codebook_offsets", Speech}, {"", "audio_loss_weight", Speech},
 	{"", "siglip2.", Vision}, {"", "model.vision_embedder.", Vision}, {"", "visual.", Vision}, {"", "vit.", Vision}, {"", "model.vqmodel.", Vision}, {"", "model.sam_model.", Vision}, {"", "model.vision_model.", Vision}, {"", "model.image_newline", Vision}, {"", "model.view_seperator", Vision}, {"", "model.generation_", Vision},
 	{"", "model.aligner.", projectorTower}, {"", "merger.", projectorTower}, {"", "model.projector.", projectorTower}, {"", "model.merger.", projectorTower}, {"", "model.mm_projector.", projectorTower}, {"", "mm_projector.", projectorTower}, {"", "mlp_AR.", projectorTower}, {"", "patch_merge_mlp.", projectorTower}, {"", "vit_large_projector.", projectorTower},

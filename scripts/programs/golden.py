@@ -4,7 +4,8 @@ in the environment convert of those that ./setup makes
 save CASE CONFIG LIKE   a model of a class of transformers with the numbers of CONFIG and the tokenizer of the case LIKE
 random CASE CONFIG LIKE NAMES
                         the same of a class that transformers does not have: NAMES has a line for each tensor, its name and its dimensions,
-                        and after them its type if that is not the type of all (F32, F8_E4M3, F8_E8M0, I8, I64 of numbers below the number of experts)
+                        and after them its type if that is not the type of all (F32, F8_E4M3, F8_E8M0, I8, U8, E8M0 as U8, I64 of numbers below the number of experts),
+                        or -N if its last N rows are zeros
 convert CASE...         expected/CASE.meta.json and CASE.tensors.tsv, by the real converter
 hf CASE...              expected/CASE.hf.tsv and CASE.hf.config.json: the directory itself, as it has to come back from a GGUF file
 run CASE...             expected/CASE.run.json: tokens of texts, and what follows a prompt, by llama.cpp (scripts/setup has it) on gguf/ by $TENSORFS
@@ -67,6 +68,8 @@ def fill(model, seed: int) -> None:
             continue
         near = 1 if "norm" in name.lower() and name.endswith("weight") else 0
         p.data = (near + torch.randint(-16, 17, p.shape, generator=g) / 128).to(p.dtype)
+        if model.config.model_type == "chameleon" and p.dim() == 2 and "_norm." in name:  # as the release of 7B has them, and the converter all
+            p.data[:] = p.data[:1].clone()
     for name, module in model.named_modules():  # no position has these rows, and no GGUF file
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None):
             module.weight.data[: module.padding_idx + 1] = 0
@@ -92,7 +95,7 @@ def save(directory: Path, config: Path, like: Path, dtype: str) -> None:
 
 # Bytes of random codes, of which the last is taken: how many there are, the first, and how far they are apart. 8-bit floats have signs that
 # take turns, and are between 0.25 and 4; scales are powers of two below 1.
-CODES = {"F8_E4M3": (33, 40, 129, "float8_e4m3fn"), "F8_E8M0": (4, 122, 1, "float8_e8m0fnu"), "I8": (16, 11, 37, "int8")}
+CODES = {"F8_E4M3": (33, 40, 129, "float8_e4m3fn"), "F8_E8M0": (4, 122, 1, "float8_e8m0fnu"), "I8": (16, 11, 37, "int8"), "U8": (16, 11, 37, "uint8"), "E8M0": (4, 122, 1, "uint8")}
 
 
 def random(directory: Path, config: Path, like: Path, names: Path, dtype: str) -> None:
@@ -104,19 +107,25 @@ def random(directory: Path, config: Path, like: Path, names: Path, dtype: str) -
     for line in names.read_text().splitlines():
         name, *shape = line.split()
         kind = shape.pop() if not shape[-1].isdigit() else ""
+        zeros, kind = (int(kind), "") if kind.startswith("-") else (0, kind)
         near = 1 if "norm" in name.lower() and name.endswith("weight") else 0
         numbers = [int(n) for n in shape]
         match kind:
-            case "F8_E4M3" | "F8_E8M0" | "I8":
+            case _ if kind in CODES:
                 levels, first, step, view = CODES[kind]
                 made = (first + step * torch.randint(0, levels, numbers, generator=g)).to(torch.uint8).view(getattr(torch, view))
             case "I64":
                 made = torch.randint(0, json.loads(config.read_text())["n_routed_experts"], numbers, generator=g)
             case _:
                 made = (near + torch.randint(-16, 17, numbers, generator=g) / 128).to(torch.float32 if kind else getattr(torch, dtype))
+        if zeros:
+            made[zeros:] = 0
         tensors[name] = made
     directory.mkdir(exist_ok=True)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    if json.loads(config.read_text())["architectures"][0].startswith("MiniMax"):  # whose converter reads the index
+        index = dict(metadata={}, weight_map=dict.fromkeys(tensors, "model.safetensors"))
+        (directory / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
     around(directory, json.loads(config.read_text()), like)
 
 
@@ -337,10 +346,13 @@ def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str], in_me
     tensors = weights_of(directory)
     if kind:
         name, _, model_type = kind.partition(":")
-        parts = config.pop("text_config", None) or config["thinker_config"]["text_config"]
+        parts = config.pop("text_config", None) or config.get("thinker_config", {}).get("text_config", {})
         config = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in BESIDE)}
         config |= parts | dict(architectures=[name], model_type=model_type)
         tensors = loaded(directory) if in_memory else language_model(tensors, config["hidden_size"])
+    if config.pop("attention_projection_layout", "") == "fused_qkv":
+        tensors = apart(tensors, config)
+        config.pop("quantization_config", None)
     if config.pop("expert_dtype", "") == "fp4":
         tensors = unpacked(tensors)
         del config["quantization_config"]
@@ -392,6 +404,37 @@ def unpacked(tensors: dict) -> dict:
             packed, kind = base.gguf.quants.quantize((codes.view(torch.float8_e4m3fn).float() * wide).numpy(), kinds.Q8_0), kinds.Q8_0
         numbers = base.gguf.quants.dequantize(np.asarray(packed), kind).astype("<f2")
         found[name] = "F16", list(numbers.shape), numbers.tobytes()
+    return found
+
+
+def apart(tensors: dict, config: dict) -> dict:
+    """MiMo V2.5's 8-bit floats as BF16, and q, k and v apart, as the converter has them."""
+    import numpy as np
+    import torch
+
+    converter()
+    from conversion.mimo import MimoV2Model
+
+    def tensor(name: str):
+        dtype, shape, data = tensors[name]
+        return torch.frombuffer(bytearray(data), dtype=torch.float8_e4m3fn if dtype == "F8_E4M3" else torch.float32).reshape(shape)
+
+    found = {name: t for name, t in tensors.items() if not name.endswith("_scale_inv") and not fnmatch.fnmatch(name, "speech_embeddings.*")}
+    for name in [n for n in tensors if n + "_scale_inv" in tensors]:
+        codes, scales = tensor(name), tensor(name + "_scale_inv")
+        if name.endswith("qkv_proj.weight"):
+            window = config["hybrid_layer_pattern"][int(name.split(".")[2])]
+            heads, groups = config["num_attention_heads"], config["swa_num_key_value_heads" if window else "num_key_value_heads"]
+            rows = [heads * config["head_dim"], groups * config["head_dim"], groups * config["v_head_dim"]]
+            numbers = MimoV2Model._tp_aware_qkv_dequant(codes, scales, heads, groups, config["head_dim"], config["v_head_dim"])
+            parts = dict(zip(("q_proj", "k_proj", "v_proj"), numbers.split(rows), strict=True))
+            del found[name]
+        else:
+            numbers = codes.float() * scales.repeat_interleave(128, 0)[: codes.shape[0]].repeat_interleave(128, 1)[:, : codes.shape[1]]
+            parts = {name.split(".")[-2]: numbers}
+        for part, rows in parts.items():
+            data = rows.to(torch.bfloat16).contiguous()
+            found[name.replace(name.split(".")[-2], part)] = "BF16", list(data.shape), data.view(torch.int16).numpy().astype(np.int16).tobytes()
     return found
 
 

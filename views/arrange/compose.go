@@ -107,7 +107,7 @@ func alike(a, b *tensorfs.Quant) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Mode == b.Mode && a.Bits == b.Bits && a.GroupSize == b.GroupSize && a.Block == b.Block &&
+	return a.Mode == b.Mode && a.Bits == b.Bits && a.GroupSize == b.GroupSize && a.Block == b.Block && a.Shards == b.Shards &&
 		(a.Scales == nil) == (b.Scales == nil) && (a.Biases == nil) == (b.Biases == nil) && (a.Global == nil) == (b.Global == nil)
 }
 

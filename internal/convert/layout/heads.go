@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,6 +38,27 @@ func unpermuteHeads(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, err
 		heads = "kv_heads"
 	}
 	return arrange.Unpermute(t, w.Sizes.Len(heads))
+}
+
+// permuteColumns moves the numbers of the norms of heads to GGUF's order of the rows of q and k.
+func permuteColumns(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	t, err := loose(t)
+	if err == nil {
+		err = w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), p.Shape)
+	}
+	if head := w.Sizes.Len("head"); err == nil && head%2 == 0 {
+		return arrange.Swap(t, 1, 2, head/2)
+	}
+	return nil, cmp.Or(err, fmt.Errorf("the norms of %s do not divide into two halves", tensorfs.Quote(t.Source)))
+}
+
+// unpermuteColumns moves them back.
+func unpermuteColumns(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	err := w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), p.Shape)
+	if head := w.Sizes.Len("head"); err == nil && head%2 == 0 {
+		return arrange.Swap(t, 1, head/2, 2)
+	}
+	return nil, cmp.Or(err, fmt.Errorf("the norms of %s do not divide into two halves", tensorfs.Quote(t.Source)))
 }
 
 // headsOf returns a matrix, or a bias, of heads of q or k with the heads as dimension 0,

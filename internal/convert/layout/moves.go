@@ -30,6 +30,7 @@ type Move struct {
 // moves are what descriptions call the moves. The second column is modules.txt's.
 var moves = map[string]Move{
 	"heads":         {To: permuteHeads, From: unpermuteHeads},
+	"head_columns":  {To: permuteColumns, From: unpermuteColumns, AnyShape: true},
 	"sections":      {To: pairsApart, From: pairsTogether},
 	"plus":          {To: plus, From: minus},
 	"plus_mlx":      {To: plus, From: minusUnlessMLX},
@@ -39,6 +40,7 @@ var moves = map[string]Move{
 	"row":           {From: oneRow, AnyShape: true},
 	"groups":        {To: ungroup, From: group},
 	"grouped":       {Find: partOfGroups},
+	"sharded":       {To: unsharded},
 	"thirds":        {To: oneAfterAnother, From: threeOfEachHead},
 	"as":            {To: asHere, From: asThere},
 	"as_turned":     {To: asHereTurned, From: asThereTurned},

@@ -329,6 +329,7 @@ func (w *Walk) toGGUF(p *part) error {
 		err = w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), columnOf(p.Shape))
 	case p.param == ".bias" && p.Moved("plane"):
 		err = w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), planesOf(p.Shape))
+	case p.Moved("head_columns"): // which holds the shape of a weight and of a bias
 	default:
 		err = w.shaped(t, p.Shape, p.param)
 	}

@@ -108,7 +108,7 @@ func AppendFloat(b []byte, t string, x float32) []byte {
 		return binary.LittleEndian.AppendUint16(b, uint16((u+0x7fff+u>>16&1)>>16))
 	case "F16":
 		return binary.LittleEndian.AppendUint16(b, half(x))
-	case "F8_E4M3", "F8_E8M0", "I8": // the last byte of the number is the code
+	case "F8_E4M3", "F8_E8M0", "I8", "U8": // the last byte of the number is the code
 		return append(b, byte(int(x)))
 	case "I64":
 		return binary.LittleEndian.AppendUint64(b, uint64(x))

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/formats/architectures"
 	"github.com/tensorfs/tensorfs/formats/tokenizer"
+	"github.com/tensorfs/tensorfs/internal/convert/layout"
 )
 
 // GenerationName is the file of how a model generates texts.
@@ -150,6 +152,50 @@ var generationMeanings = map[string]meaning{
 		}
 		return list
 	}},
+	// The tokens after the tokenizer's own whose rows of the embedding are zeros.
+	"zero_rows": {toGGUF: func(c call) any {
+		t := c.tensor("token_embedding.weight")
+		if t == nil || !c.given.Tokenizer {
+			return nil
+		}
+		list, err := zeroRows(t, c.given.Own)
+		if err != nil {
+			c.refuse("tokens without an embedding are not known: %v", err)
+		}
+		if list == nil {
+			return nil
+		}
+		return list
+	}},
+}
+
+// maxZeroRows bounds how many rows of an embedding are read.
+const maxZeroRows = 1 << 14
+
+// zeroRows returns the rows of a matrix that are zeros, from a row on.
+func zeroRows(t *tensorfs.Tensor, first int64) (list []any, err error) {
+	shape := t.Numbers()
+	if len(shape) != 2 || first == 0 || shape[0]-first > maxZeroRows {
+		return nil, fmt.Errorf("%s of shape %v has %d rows of tokens that tokenizer.json does not add", tensorfs.Quote(t.Source), shape, first)
+	}
+	numbers, err := layout.Encoded(t, tensorfs.F32)
+	if err != nil {
+		return nil, err
+	}
+	row := make([]byte, 4*shape[1])
+	for i := first; i < shape[0]; i++ {
+		if err := tensorfs.ReadFull(numbers.Data, row, i*int64(len(row))); err != nil {
+			return nil, err
+		}
+		isZero := true
+		for at := 0; at < len(row) && isZero; at += 4 {
+			isZero = binary.LittleEndian.Uint32(row[at:])<<1 == 0 // whatever its sign
+		}
+		if isZero {
+			list = append(list, i)
+		}
+	}
+	return list, nil
 }
 
 // sampled returns settings of sampling in the form of generation_config.json; false if that

@@ -20,6 +20,7 @@ type Given struct {
 
 	// Towards GGUF.
 	Tokenizer bool   // false: tokenizer.ggml.model is "none"
+	Own       int64  // tokens of a tokenizer.json that are not added ones, 0 if unknown
 	FileType  uint32 // general.file_type
 	Templates int    // chat templates beside the tokenizer
 

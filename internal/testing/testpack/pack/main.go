@@ -441,7 +441,7 @@ func (s *search) integer(t tensor, data []byte) string {
 // codes looks for codes of golden.py's random: how many there are, the first one, and how far they are apart.
 func (s *search) codes(t tensor, data []byte) string {
 	width := 1
-	kinds := map[string][][3]int{"F8_E4M3": {{33, 40, 129}}, "F8_E8M0": {{4, 122, 1}}, "I8": {{16, 11, 37}}}[t.dtype]
+	kinds := map[string][][3]int{"F8_E4M3": {{33, 40, 129}}, "F8_E8M0": {{4, 122, 1}}, "I8": {{16, 11, 37}}, "U8": {{16, 11, 37}, {4, 122, 1}}}[t.dtype]
 	if t.dtype == "I64" {
 		width, kinds = 8, [][3]int{{2, 0, 1}, {3, 0, 1}, {4, 0, 1}, {5, 0, 1}}
 	}
@@ -469,7 +469,7 @@ var streams = map[[2]uint32][]byte{}
 func (s *search) stream(seed, levels uint32) []byte {
 	key := [2]uint32{seed, levels}
 	if streams[key] == nil {
-		b := make([]byte, 1_200_000)
+		b := make([]byte, 1_500_000)
 		for i, x := range s.maker.Integers(seed).First(len(b)) {
 			b[i] = byte(x % levels)
 		}
