@@ -335,7 +335,7 @@ def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str], in_me
     tensors = weights_of(directory)
     if kind:
         name, _, model_type = kind.partition(":")
-        parts = config.pop("text_config", None) or config["thinker_config"]["text_config"]
+        parts = config.pop("text_config", None) or config.get("thinker_config", {}).get("text_config", {})  # {}: it is the whole
         config = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in BESIDE)}
         config |= parts | dict(architectures=[name], model_type=model_type)
         tensors = loaded(directory) if in_memory else language_model(tensors, config["hidden_size"])
@@ -348,7 +348,7 @@ def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str], in_me
     text = spell("name", "dtype", "shape", "sha256")
     kept = {name.removeprefix(cut): t for name, t in tensors.items() if not any(fnmatch.fnmatch(name, p) for p in drop)}
     for name, (dtype, shape, data) in sorted(kept.items()):
-        if name.endswith("A_log") or dtype == "I64":
+        if name.endswith("A_log") or dtype == "I64" or name.endswith("_a_layernorm.weight") and config.get("apply_mla_qkv_lora_rescale"):
             pass  # which comes back as it was
         elif len(shape) < 2 or digest(as_f32(dtype, data)) in wide or any(fnmatch.fnmatch(name, p) for p in single):
             dtype, data = "F32", as_f32(dtype, data)
