@@ -160,8 +160,12 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
     base.AutoConfig = None if raw else transformers.AutoConfig  # which it goes on without
     if raw:  # AutoTokenizer asks a class of this kind for it, where transformers does not have the release's own
         transformers.PreTrainedConfig.max_position_embeddings = None
+    settings = directory / "tokenizer_config.json"
+    said = json.loads(settings.read_text()) if settings.exists() else {}
     if any((directory / k.file).exists() for k in RANKED.values()) and not (directory / "tokenizer.json").exists():
         transformers.AutoTokenizer.from_pretrained = lambda *_, **__: ranked(directory)
+    if said.get("tokenizer_class") == "ChatGLMTokenizer":
+        transformers.AutoTokenizer.from_pretrained = lambda *_, **__: chatglm(directory)
     from conversion.deci import DeciModel
 
     # It knows the vocabulary of Llama 3 by its size, which a toy does not have.
@@ -181,12 +185,12 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
         out = Path(work) / "model.gguf"
         sys.argv = ["convert", str(named), "--outfile", str(out), "--outtype", kind, *more]
         logging.disable(logging.WARNING)
-        with contextlib.redirect_stdout(sys.stderr), contextlib.redirect_stderr(io.StringIO()) as said:
+        with contextlib.redirect_stdout(sys.stderr), contextlib.redirect_stderr(io.StringIO()) as heard:
             try:
                 program.main()
             except SystemExit as e:
                 if e.code:
-                    raise AssertionError(said.getvalue()) from e
+                    raise AssertionError(heard.getvalue()) from e
         return stored(out)
 
 
@@ -222,6 +226,22 @@ def ranked(directory: Path):
     return types.SimpleNamespace(
         model=model, mergeable_ranks=ranks, special_tokens=special, vocab_size=model.n_vocab, eos_id=special.get(said.get("eos_token")), get_vocab=lambda: vocabulary
     )
+
+
+def chatglm(directory: Path):
+    """A tokenizer as the code beside ChatGLM 3 makes it (tokenization_chatglm.py): some tokens after SentencePiece's."""
+    import sentencepiece
+
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
+    special = ["[MASK]", "[gMASK]", "[sMASK]", "sop", "eop", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"]
+    named = dict(enumerate(special, pieces.vocab_size()))
+
+    def text(n: int) -> str:
+        unnamed = n in (pieces.bos_id(), pieces.eos_id(), pieces.unk_id()) or n >= pieces.vocab_size()
+        return named.get(n) or ("" if unnamed else pieces.id_to_piece(n))
+
+    vocabulary = {text(n): n for n in range(pieces.vocab_size() + len(special))}
+    return types.SimpleNamespace(tokenizer=types.SimpleNamespace(sp_model=pieces), get_vocab=lambda: vocabulary, _convert_id_to_token=text)
 
 
 def stored(file: Path):
