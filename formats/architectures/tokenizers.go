@@ -18,6 +18,8 @@ type Tokenizer struct {
 	End      string            // an added token that is eos whatever the files name, if the model has it
 	NoBOS    bool              // no text begins with bos, whatever the files ask for
 	Pre      string            // its name for a pre-tokenizer that cuts texts as others do
+	First    []string          // the texts of SentencePiece's first tokens, if they are others than its file's
+	After    []string          // special tokens after SentencePiece's, which only code beside a model names; all further ids are unused
 	Visible  []string          // tokens that are shown although they are special
 	Template string            // the chat template of a model that has none
 	Segments int               // kinds of texts, if config.json does not have their number
@@ -58,7 +60,7 @@ func (s *Settings) readTokenizer(x Item) error {
 func (t *Tokenizer) read(item string) error {
 	name, value, valued := strings.Cut(item, "=")
 	texts := map[string]*string{"model": &t.Model, "space": &t.Space, "pre": &t.Pre, "eos:": &t.End}
-	lists := map[string]*[]string{"pieces": &t.Pieces, "visible": &t.Visible}
+	lists := map[string]*[]string{"pieces": &t.Pieces, "visible": &t.Visible, "first": &t.First, "after": &t.After}
 	flags := map[string]*bool{"shifted": &t.Shifted, "added": &t.Added, "scored": &t.Scored, "cut": &t.Cut, "named_eos": &t.NamedEnd}
 	switch n, err := strconv.Atoi(value); {
 	case flags[name] != nil && !valued:

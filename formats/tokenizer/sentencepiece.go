@@ -99,7 +99,27 @@ func (s *source) sentencepiece(v *Vocabulary, text []byte) {
 	for id := len(texts); s.habit.Shifted && id < s.Rows; id++ { // named before they were shifted
 		v.Tokens[id], v.Types[id], v.Scores[id] = padName(id-1), unused, padScore
 	}
+	if s.habit.After != nil {
+		s.after(v, len(texts))
+		return
+	}
 	s.addPieces(v)
+}
+
+// after names the first of n tokens as code beside the model does, and the tokens behind them.
+func (s *source) after(v *Vocabulary, n int) {
+	if n < len(s.habit.First) || s.Rows < n+len(s.habit.After) {
+		s.fail("%s: it has %d tokens, which do not fit an embedding of %d rows", s.pieces, n, s.Rows)
+		return
+	}
+	v.Pre = s.habit.Pre
+	copy(v.Tokens, s.habit.First)
+	for i, text := range s.habit.After {
+		v.Tokens[n+i], v.Types[n+i] = text, control
+	}
+	for id := n + len(s.habit.After); id < s.Rows; id++ {
+		v.Tokens[id], v.Types[id] = padName(id), unused
+	}
 }
 
 // likeLlama reads how SentencePiece's BPE treats texts.

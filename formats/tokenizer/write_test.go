@@ -140,6 +140,9 @@ func TestBack(t *testing.T) {
 		if c.name == "spark25" { // the way that it splits texts is known only from its source files, so nothing is written
 			continue
 		}
+		if c.name == "chatglm3" { // its GGUF files have no hf/
+			continue
+		}
 		source := load(t, filepath.Join(c.dir, c.name))
 		first, err := source.read(t, c.arch, c.rows)
 		if err != nil {

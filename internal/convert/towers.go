@@ -12,7 +12,7 @@ import (
 // that belong to no language model, and what they are for.
 var towers = []struct{ name, source, tower string }{
 	{"vision.", "", Vision}, {"resampler.", "", Vision}, {"", "vision_tower.", Vision}, {"", "model.vision_tower.", Vision}, {"", "vision_model.", Vision},
-	{"audio.", "", Audio}, {"", "audio_tower.", Audio}, {"", "model.audio_tower.", Audio},
+	{"audio.", "", Audio}, {"", "audio_tower.", Audio}, {"", "model.audio_tower.", Audio}, {"", "vision_encoder.", Vision}, {"", "audio_encoder.", Audio},
 	{"", "model.layerwise_projectors.", projectorTower}, {"", "model.spatial_projectors.", projectorTower},
 	{"", "speech_encoder.", Audio}, {"", "audio_encoder.", Audio}, {"", "speech_embeddings.", Audio}, {"", "ln_speech.", projectorTower}, {"", "speech_audio_adapter.", projectorTower},
 	{"", "model.visual.", Vision}, {"", "thinker.visual.", Vision}, {"", "thinker.audio_tower.", Audio}, {"", "talker.", Speech}, {"", "token2wav.", Speech}, {"", "code2wav.", Speech}, {"", "depthformer.", Speech}, {"", "depth_", Speech}, {"", "codebook_offsets", Speech}, {"", "audio_loss_weight", Speech},

@@ -171,8 +171,12 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
     base.AutoConfig = None if raw else transformers.AutoConfig  # which it goes on without
     if raw:  # AutoTokenizer asks a class of this kind for it, where transformers does not have the release's own
         transformers.PreTrainedConfig.max_position_embeddings = None
+    settings = directory / "tokenizer_config.json"
+    said = json.loads(settings.read_text()) if settings.exists() else {}
     if any((directory / k.file).exists() for k in RANKED.values()) and not (directory / "tokenizer.json").exists():
         transformers.AutoTokenizer.from_pretrained = lambda *_, **__: ranked(directory)
+    if said.get("tokenizer_class") == "ChatGLMTokenizer":
+        transformers.AutoTokenizer.from_pretrained = lambda *_, **__: chatglm(directory)
     from conversion.deci import DeciModel
 
     # It knows the vocabulary of Llama 3 by its size, which a toy does not have.
@@ -192,12 +196,12 @@ def converted(directory: Path, pre: str = "", kind: str = "", more: Sequence[str
         out = Path(work) / "model.gguf"
         sys.argv = ["convert", str(named), "--outfile", str(out), "--outtype", kind, *more]
         logging.disable(logging.WARNING)
-        with contextlib.redirect_stdout(sys.stderr), contextlib.redirect_stderr(io.StringIO()) as said:
+        with contextlib.redirect_stdout(sys.stderr), contextlib.redirect_stderr(io.StringIO()) as heard:
             try:
                 program.main()
             except SystemExit as e:
                 if e.code:
-                    raise AssertionError(said.getvalue()) from e
+                    raise AssertionError(heard.getvalue()) from e
         return stored(out)
 
 
@@ -233,6 +237,22 @@ def ranked(directory: Path):
     return types.SimpleNamespace(
         model=model, mergeable_ranks=ranks, special_tokens=special, vocab_size=model.n_vocab, eos_id=special.get(said.get("eos_token")), get_vocab=lambda: vocabulary
     )
+
+
+def chatglm(directory: Path):
+    """A tokenizer as the code beside ChatGLM 3 makes it (tokenization_chatglm.py): some tokens after SentencePiece's."""
+    import sentencepiece
+
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
+    special = ["[MASK]", "[gMASK]", "[sMASK]", "sop", "eop", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"]
+    named = dict(enumerate(special, pieces.vocab_size()))
+
+    def text(n: int) -> str:
+        unnamed = n in (pieces.bos_id(), pieces.eos_id(), pieces.unk_id()) or n >= pieces.vocab_size()
+        return named.get(n) or ("" if unnamed else pieces.id_to_piece(n))
+
+    vocabulary = {text(n): n for n in range(pieces.vocab_size() + len(special))}
+    return types.SimpleNamespace(tokenizer=types.SimpleNamespace(sp_model=pieces), get_vocab=lambda: vocabulary, _convert_id_to_token=text)
 
 
 def stored(file: Path):
@@ -346,7 +366,7 @@ def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str], in_me
     tensors = weights_of(directory)
     if kind:
         name, _, model_type = kind.partition(":")
-        parts = config.pop("text_config", None) or config.get("thinker_config", {}).get("text_config", {})
+        parts = config.pop("text_config", None) or config.get("thinker_config", {}).get("text_config", {})  # {}: it is the whole
         config = {k: v for k, v in config.items() if not any(fnmatch.fnmatch(k, p) for p in BESIDE)}
         config |= parts | dict(architectures=[name], model_type=model_type)
         tensors = loaded(directory) if in_memory else language_model(tensors, config["hidden_size"])
@@ -362,7 +382,7 @@ def hf(case: str, kind: str, single: list[str], cut: str, drop: list[str], in_me
     text = spell("name", "dtype", "shape", "sha256")
     kept = {name.removeprefix(cut): t for name, t in tensors.items() if not any(fnmatch.fnmatch(name, p) for p in drop)}
     for name, (dtype, shape, data) in sorted(kept.items()):
-        if name.endswith("A_log") or dtype == "I64":
+        if name.endswith("A_log") or dtype == "I64" or name.endswith("_a_layernorm.weight") and config.get("apply_mla_qkv_lora_rescale"):
             pass  # which comes back as it was
         elif len(shape) < 2 or digest(as_f32(dtype, data)) in wide or any(fnmatch.fnmatch(name, p) for p in single):
             dtype, data = "F32", as_f32(dtype, data)

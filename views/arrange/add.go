@@ -29,6 +29,16 @@ func Subtract(t *tensorfs.Tensor, x float32) (*tensorfs.Tensor, error) {
 	return add(t, numbersBy(func(y float32) float32 { return y - x }))
 }
 
+// Scale returns the numbers of t multiplied by a number, as F32. Products of halves are rounded
+// to halves, as sums are in [Add].
+func Scale(t *tensorfs.Tensor, x float32) (*tensorfs.Tensor, error) {
+	return calculated("multiplied in", t, tensorfs.F32, numbers{
+		tensorfs.F32:  func(src []byte) float32 { return number32(src) * x },
+		tensorfs.BF16: func(src []byte) float32 { return numberB16(src) * x },
+		tensorfs.F16:  func(src []byte) float32 { return float16.Fromfloat32(number16(src) * x).Float32() },
+	})
+}
+
 // numbers converts a stored number of a type to another number.
 type numbers map[tensorfs.DType]func(src []byte) float32
 

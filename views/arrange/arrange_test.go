@@ -13,6 +13,7 @@ import (
 
 	"github.com/tensorfs/tensorfs"
 	"github.com/tensorfs/tensorfs/internal/testing/datatest"
+	"github.com/x448/float16"
 )
 
 // tensor returns a tensor of random bytes whose Data are as a parser's.
@@ -297,6 +298,35 @@ func TestAddOne(t *testing.T) {
 }
 
 // TestSubtractOne undoes Add wherever a sum with one has the digits.
+// TestScale: Unscale returns the BF16 numbers that Scale multiplied, and products of halves are halves.
+func TestScale(t *testing.T) {
+	root := float32(math.Sqrt(5120.0 / 1024))
+	in := tensor(22, tensorfs.BF16, 300)
+	var b []byte
+	for i := range 300 { // 8 digits, of either sign
+		b = binary.LittleEndian.AppendUint16(b, uint16(0x3C00+7*i|i<<15))
+	}
+	in.Data = datatest.Stored("f", 0, b)
+	scaled, err := Scale(in, root)
+	if err != nil || scaled.DType != tensorfs.F32 {
+		t.Fatal(scaled, err)
+	}
+	back, err := Unscale(scaled, root)
+	if err != nil || back.DType != tensorfs.BF16 {
+		t.Fatal(back, err)
+	}
+	datatest.Check(t, back.Data, b)
+	in.DType = tensorfs.F16
+	if scaled, err = Scale(in, root); err != nil {
+		t.Fatal(err)
+	}
+	for b := bytesOf(t, scaled.Data); len(b) > 0; b = b[4:] {
+		if x := math.Float32frombits(binary.LittleEndian.Uint32(b)); float16.Fromfloat32(x).Float32() != x {
+			t.Fatalf("%v is not a half", x)
+		}
+	}
+}
+
 func TestSubtractOne(t *testing.T) {
 	for _, d := range []tensorfs.DType{tensorfs.F32, tensorfs.F16, tensorfs.BF16} {
 		in := tensor(21, d, 300)

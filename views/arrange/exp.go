@@ -93,6 +93,11 @@ func LogOf(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	})
 }
 
+// Unscale undoes [Scale] as [LogOfNegative] does [NegativeExp].
+func Unscale(t *tensorfs.Tensor, x float32) (*tensorfs.Tensor, error) {
+	return undone(t, func(y float32) float32 { return float32(float64(y) / float64(x)) }, func(y float32) float32 { return y * x }, func(float32) error { return nil })
+}
+
 // Softplus returns log(1+exp(x)) of the numbers of t, as F32: rounded once, of a result in
 // double precision.
 func Softplus(t *tensorfs.Tensor) (*tensorfs.Tensor, error) {

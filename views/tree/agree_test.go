@@ -39,6 +39,8 @@ var judged = []difference{
 		"llama.cpp has no dynamic scaling, and the converter writes none: the model is the same up to the length that it was trained with"},
 	{"minicpm3", "rope_orig_ctx", "directory", "the converter writes no key: the description holds the field equal to max_position_embeddings"},
 	{"nemotron_h-puzzle", "ffn_dim ffn_dim_per_layer n_experts_used", "file", "config.json names them in the objects of a list, which the schema of all formats does not read"},
+	{"dots3-note", "head_dim head_dim_per_layer q_dim kv_dim", "file", "layers with a window have other heads, which config.json says in fields of their own"},
+	{"dots3-note", "n_nextn_layers", "file", "config.json does not say that there is a layer that predicts further tokens: its tensors show it"},
 	{"deepseek3 deepseek4 mimo2.5-mxfp4", "n_nextn_layers", "both", "the converter leaves the layers that predict further tokens out of the file"},
 	{"arwkv7", "n_kv_heads", "file", "none of its layers has attention, and config.json keeps the number that Qwen had"},
 	{"minicpmv4.6", "n_nextn_layers", "file", "config.json counts a layer that predicts further tokens, and the directory has no tensors of it"},

@@ -188,7 +188,7 @@ func tensorsOfGGUF(t *testing.T, p *gguf.File) map[string]string {
 }
 
 // unwrittenKeys are the keys that the converter derives from a model's name.
-var unwrittenKeys = []string{"general.basename", "general.finetune", "general.size_label"}
+var unwrittenKeys = []string{"general.basename", "general.organization", "general.finetune", "general.size_label"}
 
 const fileTypeKey = "general.file_type"
 

@@ -156,7 +156,7 @@ func said(f *convert.Files, t *testing.T) string {
 // unheard are keys that change nothing for a reason, by the names of golden models and keys.
 var unheard = map[string]string{
 	"sizes that tensors show, of which llama.cpp loads no other": "*.vocab_size deepseek*.attention.key_length glm-dsa.attention.key_length hy_v4.attention.key_length kimi-linear.attention.key_length bailingmoe3.attention.key_length " +
-		"deepseek*.attention.value_length glm-dsa.attention.value_length hy_v4.attention.value_length plm.attention.value_length gemma4.attention.value_length_swa " +
+		"dots3note.attention.key_length dots3note.attention.value_length dots3note.attention.key_length_swa dots3note.attention.value_length_swa dots3note.attention.head_count_kv deepseek*.attention.value_length glm-dsa.attention.value_length hy_v4.attention.value_length plm.attention.value_length gemma4.attention.value_length_swa " +
 		"deepseek*.attention.head_count_kv glm-dsa.attention.head_count_kv hy_v4.attention.head_count_kv minicpm3.attention.head_count_kv " +
 		"ernie4_5-moe.expert_shared_feed_forward_length qwen3vlmoe.expert_shared_feed_forward_length laguna.leading_dense_block_count minimax-m3.leading_dense_block_count " +
 		"minimax-m3.expert_shared_count gemma4.feed_forward_length mamba*.attention.head_count mamba*.context_length mamba*.feed_forward_length",

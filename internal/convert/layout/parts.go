@@ -264,6 +264,11 @@ func copied(w *Walk, p *part) (*tensorfs.Tensor, error) {
 	return w.take(w.inLayer(p.args[0]) + p.param), nil
 }
 
+// once finds a module of a layer that a directory has outside of the layers.
+func once(w *Walk, p *part) (*tensorfs.Tensor, error) {
+	return w.take(p.args[0] + p.param), nil
+}
+
 // leftOut leaves the copy out.
 func leftOut(w *Walk, m *module) error {
 	w.take(m.from + ".weight")

@@ -85,6 +85,35 @@ func times(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	return arrange.Multiply(t, by...)
 }
 
+// rescaled multiplies a norm by the root of the ratio of two sizes.
+func rescaled(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	by, err := w.rootOfRatio(p.args)
+	if err != nil {
+		return nil, err
+	}
+	return arrange.Scale(t, by)
+}
+
+// unscaled divides it by that root.
+func unscaled(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
+	by, err := w.rootOfRatio(p.args)
+	if err != nil {
+		return nil, err
+	}
+	if t, err = w.Numbers(w.name(p), t, tensorfs.F32); err != nil {
+		return nil, err
+	}
+	return arrange.Unscale(t, by)
+}
+
+// rootOfRatio is the root of one size divided by another.
+func (w *Walk) rootOfRatio(sizes []string) (float32, error) {
+	if err := w.Sizes.Need(sizes...); err != nil {
+		return 0, err
+	}
+	return float32(math.Sqrt(float64(w.Sizes.Len(sizes[0])) / float64(w.Sizes.Len(sizes[1])))), nil
+}
+
 // halved divides by two for each so many layers before.
 func halved(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	every, _ := w.facts("config." + p.args[0]).(int64)

@@ -74,12 +74,22 @@ func New(m *tensorfs.Model, arch *architectures.Architecture, to Side, facts arc
 	if to == GGUF {
 		direction = architectures.ToGGUF
 	}
-	return &Walk{Model: m, Arch: arch, To: to, Sizes: arch.Sizes(direction, facts), facts: facts, moves: moves, tensors: TensorsOf(m), used: make([]bool, len(m.Tensors)), made: map[*architectures.Tensor]int{}}
+	w := &Walk{Model: m, Arch: arch, To: to, facts: facts, moves: moves, tensors: TensorsOf(m), used: make([]bool, len(m.Tensors)), made: map[*architectures.Tensor]int{}}
+	w.Sizes = arch.Sizes(direction, w.given)
+	return w
+}
+
+// given returns a fact for sizes: what was given with the walk, or whether the layer has a module.
+func (w *Walk) given(name string) any {
+	if strings.HasPrefix(name, "has.") {
+		return w.Fact(name)
+	}
+	return w.facts(name)
 }
 
 // ByKeys marks that the facts are keys of a GGUF file, for either side, so that errors name
 // them.
-func (w *Walk) ByKeys() { w.Sizes = w.Arch.Sizes(architectures.FromGGUF, w.facts) }
+func (w *Walk) ByKeys() { w.Sizes = w.Arch.Sizes(architectures.FromGGUF, w.given) }
 
 // HasAttention reports whether layers of the architecture have heads.
 func (w *Walk) HasAttention() bool {
