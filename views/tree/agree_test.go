@@ -43,6 +43,7 @@ var judged = []difference{
 	{"dots3-note", "n_nextn_layers", "file", "config.json does not say that there is a layer that predicts further tokens: its tensors show it"},
 	{"deepseek3 deepseek4 mimo2.5-mxfp4", "n_nextn_layers", "both", "the converter leaves the layers that predict further tokens out of the file"},
 	{"arwkv7", "n_kv_heads", "file", "none of its layers has attention, and config.json keeps the number that Qwen had"},
+	{"graniteswitch", "ssm_conv_kernel ssm_dt_rank ssm_groups ssm_state", "file", "config.json keeps fields of a class with states, and none of its layers has them"},
 	{"minicpmv4.6", "n_nextn_layers", "file", "config.json counts a layer that predicts further tokens, and the directory has no tensors of it"},
 	{"qwen3 mt5 t5-lm-head umt5", "tie_embeddings", "both", "config.json says that the matrices are tied, and the directory stores both: a GGUF file has what is stored"},
 	{"eurobert llama-embed t5encoder umt5-model", "tie_embeddings", "both", "the model has no matrix after its last layer, so nothing is tied: a GGUF file says so by having none"},

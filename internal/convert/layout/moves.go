@@ -31,6 +31,8 @@ type Move struct {
 var moves = map[string]Move{
 	"heads":         {To: permuteHeads, From: unpermuteHeads},
 	"head_columns":  {To: permuteColumns, From: unpermuteColumns, AnyShape: true},
+	"fused_heads":   {To: permuteFused},
+	"slots":         {To: slots},
 	"sections":      {To: pairsApart, From: pairsTogether},
 	"plus":          {To: plus, From: minus},
 	"plus_mlx":      {To: plus, From: minusUnlessMLX},

@@ -10,7 +10,7 @@ import (
 // TestMoves: a move of the text is a value, and has both halves, or one where the other
 // side does not need it.
 func TestMoves(t *testing.T) {
-	towardsGGUF := []string{"keep", "tokens", "divisors", "proportional", "long_factor", "short_factor", "times", "times_states", "centred", "unless_tied", "padded", "answers", "unanswered", "grouped", "sharded", "sinusoids", "turned_by", "halved", "once"}
+	towardsGGUF := []string{"keep", "tokens", "divisors", "proportional", "long_factor", "short_factor", "times", "times_states", "centred", "unless_tied", "padded", "answers", "unanswered", "grouped", "sharded", "sinusoids", "turned_by", "halved", "once", "fused_heads", "slots"}
 	fromGGUF := []string{"of", "row", "unless_mlx"}
 	all := slices.Concat(architectures.Moves(), architectures.TowerMoves())
 	for _, name := range all {
