@@ -1,7 +1,6 @@
 package layout
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -43,22 +42,35 @@ func unpermuteHeads(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, err
 // permuteColumns moves the numbers of the norms of heads to GGUF's order of the rows of q and k.
 func permuteColumns(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
 	t, err := loose(t)
-	if err == nil {
-		err = w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), p.Shape)
+	if err != nil {
+		return nil, err
 	}
-	if head := w.Sizes.Len("head"); err == nil && head%2 == 0 {
-		return arrange.Swap(t, 1, 2, head/2)
+	half, err := w.halfOfNorms(p, t)
+	if err != nil {
+		return nil, err
 	}
-	return nil, cmp.Or(err, fmt.Errorf("the norms of %s do not divide into two halves", tensorfs.Quote(t.Source)))
+	return arrange.Swap(t, 1, 2, half)
 }
 
 // unpermuteColumns moves them back.
 func unpermuteColumns(w *Walk, p *part, t *tensorfs.Tensor) (*tensorfs.Tensor, error) {
-	err := w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), p.Shape)
-	if head := w.Sizes.Len("head"); err == nil && head%2 == 0 {
-		return arrange.Swap(t, 1, head/2, 2)
+	half, err := w.halfOfNorms(p, t)
+	if err != nil {
+		return nil, err
 	}
-	return nil, cmp.Or(err, fmt.Errorf("the norms of %s do not divide into two halves", tensorfs.Quote(t.Source)))
+	return arrange.Swap(t, 1, half, 2)
+}
+
+// halfOfNorms returns half the length of a head, for norms of heads of the described shape.
+func (w *Walk) halfOfNorms(p *part, t *tensorfs.Tensor) (int64, error) {
+	if err := w.Sizes.Hold(tensorfs.Quote(t.Source), t.Numbers(), p.Shape); err != nil {
+		return 0, err
+	}
+	head := w.Sizes.Len("head")
+	if head%2 != 0 {
+		return 0, fmt.Errorf("the norms of %s do not divide into two halves", tensorfs.Quote(t.Source))
+	}
+	return head / 2, nil
 }
 
 // headsOf returns a matrix, or a bias, of heads of q or k with the heads as dimension 0,

@@ -33,4 +33,8 @@ func TestNormsOfHeads(t *testing.T) {
 	if _, err := permuteColumns(w, p, &tensorfs.Tensor{DType: tensorfs.F16, Shape: []int64{1, 4}, Data: tensorfs.Bytes(stored[:8])}); err == nil {
 		t.Error("there is no error about one norm for two heads")
 	}
+	unread := &tensorfs.Tensor{DType: tensorfs.U8, Shape: []int64{2, 4}, Data: tensorfs.Bytes(stored[:8]), Quant: &tensorfs.Quant{Mode: "unknown"}}
+	if _, err := permuteColumns(w, p, unread); err == nil {
+		t.Error("there is no error about norms that are not decoded")
+	}
 }
